@@ -17,7 +17,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 
 from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
-from pipeline.trust.surrogates import Noise, fit_noise
+from pipeline.trust.noise import Noise, fit_noise
 
 ALPHA, IDEAS, SEEDS, EVALUATIONS = 0.05, 7, 6, 7
 EFFECT = 3.0  # true standard errors

@@ -9,29 +9,28 @@ A kind is a package with a line in KINDS and four modules:
     describe.describe(target)  -> a target for people: words of the spec, and the lines beside each
     describe.outlook(targets)  -> lines about the whole run that one should know before it starts
 
-What else it can do is a line of ABILITY_MODULES: the ability, and the module that has it.  The protocols here say what
-such a module must have.  A kind that can ADVANCE or PROVE has a module `flags` too, whose FLAGS stand for keys of its
+What else it can do is an Ability: the module that has it, and the kinds that do.  The protocols here say what such a
+module must have.  A kind that can ADVANCE or PROVE has a module `flags` too, whose FLAGS stand for keys of its
 spec.  Modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import Outcome
 from pipeline.errors import did_you_mean
 
 if TYPE_CHECKING:
+    from pipeline.core.outcome import Outcome
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
     from pipeline.spec_fields import Field
 
 
 class Follower(Protocol):
-    """Writer that follows one build; called by the main thread.  `finish` gives a text for people to read at
-    the end."""
+    """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end."""
 
     def begin(self) -> None: ...
     def target_started(self, target: Target, new: bool) -> None: ...
@@ -46,103 +45,84 @@ class FollowModule(Protocol):
 
 
 class AdvanceModule(Protocol):
-    """Module for searches that go on in rounds.  `done`: this many rounds, from the first on, are as they should be."""
+    """Module for searches that go on in rounds.  `done`: this many rounds, from the first on, are as they should be.
 
-    def rounds(self, targets: Sequence[Target]) -> Sequence[Sequence[str]]:
-        """List the targets that end each round."""
+    rounds: the targets that end each round
+    progress_record: as it is printed; once the search has stopped, no round is left to be started
+    summarize: writes a summary before the end
+    report: writes the summary from what is recorded; its path
+    validate: checks that the records hold together; the path of the report, and the number of problems"""
 
-    def progress_record(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]:
-        """Record of progress, as it is printed; once the search has stopped, no round is left to be started."""
-
-    def has_stopped(self, run: str, done: int) -> bool:
-        """Check if the search has stopped."""
-
-    def summarize(self, run: str, targets: Sequence[Target], done: int) -> None:
-        """Write a summary before the end."""
-
-    def report(self, run: str, targets: Sequence[Target]) -> str:
-        """Write the summary from what is recorded; its path."""
-
-    def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]:
-        """Check that the records hold together; the path of the report, and the number of problems."""
+    def rounds(self, targets: Sequence[Target]) -> Sequence[Sequence[str]]: ...
+    def progress_record(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]: ...
+    def has_stopped(self, run: str, done: int) -> bool: ...
+    def summarize(self, run: str, targets: Sequence[Target], done: int) -> None: ...
+    def report(self, run: str, targets: Sequence[Target]) -> str: ...
+    def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]: ...
 
 
 class AccountsModule(Protocol):
-    """Module that accounts for recorded decisions.  Changes nothing; mappings are printed as JSON."""
+    """Module that accounts for recorded decisions.  Changes nothing; mappings are printed as JSON, lines for people.
 
-    def replay(self, run: str, targets: Sequence[Target]) -> Mapping[str, Any]:
-        """Make each decision again."""
+    replay: makes each decision again
+    agrees: all came out as it is recorded
+    explain: explains one decision, which `word` names; SpecError when there is none"""
 
-    def agrees(self, replay: Mapping[str, Any]) -> bool:
-        """Check that all came out as it is recorded."""
-
-    def replay_lines(self, replay: Mapping[str, Any]) -> Sequence[str]:
-        """Format a replay for people."""
-
-    def explain(self, run: str, targets: Sequence[Target], word: str) -> Mapping[str, Any]:
-        """Explain one decision, which `word` names; SpecError when there is none."""
-
-    def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]:
-        """Format an explanation for people."""
+    def replay(self, run: str, targets: Sequence[Target]) -> Mapping[str, Any]: ...
+    def agrees(self, replay: Mapping[str, Any]) -> bool: ...
+    def replay_lines(self, replay: Mapping[str, Any]) -> Sequence[str]: ...
+    def explain(self, run: str, targets: Sequence[Target], word: str) -> Mapping[str, Any]: ...
+    def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]: ...
 
 
 class CalibrateModule(Protocol):
-    """Module that measures chance.  `again`: targets that no plan has, which measure a search's start once more."""
+    """Module that measures chance.  `again`: targets that no plan has, which measure a search's start once more.
 
-    def seed_targets(self, run: str, targets: Sequence[Target], count: int) -> list[Target]:
-        """List those targets, `count` times over; none where the measurement takes no seed.
+    seed_targets: those, `count` times over; none where the measurement takes no seed; SpecError if it is of no use
+    needed_targets: names of the targets that must be there
+    calibrate: by so many made-up depths, or 0 for as many as are reasonable; printed as JSON, its lines for people"""
 
-        SpecError if the measurement is of no use anyway."""
-
-    def needed_targets(self, run: str, again: Sequence[Target]) -> list[str]:
-        """Names of the targets that must be there."""
-
+    def seed_targets(self, run: str, targets: Sequence[Target], count: int) -> list[Target]: ...
+    def needed_targets(self, run: str, again: Sequence[Target]) -> list[str]: ...
     def calibrate(
         self, run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int
-    ) -> Mapping[str, Any]:
-        """Calibrate by so many made-up depths, or 0 for as many as are reasonable; printed as JSON."""
-
-    def calibration_lines(self, record: Mapping[str, Any]) -> Sequence[str]:
-        """Format a calibration for people."""
+    ) -> Mapping[str, Any]: ...
+    def calibration_lines(self, record: Mapping[str, Any]) -> Sequence[str]: ...
 
 
 class HoldoutModule(Protocol):
-    """Module for what is measured once, after the end."""
+    """Module for what is measured once, after the end.
+
+    sources: runs whose outputs it reads
+    question: what would be opened and for whom; SpecError when there is nothing to ask
+    open_seal: notes the opening before anything is measured; SpecError when it must not be
+    targets: those that measure; the last is `holdout`
+    seal_record: the seal, for tools; holdout_lines: for people"""
 
     REPORT_TARGETS: Sequence[str]  # targets that have to tell of it too
 
-    def sources(self, spec: Any) -> Sequence[str]:
-        """Runs whose outputs it reads."""
-
-    def question(self, run: str, spec: Any, planned: Sequence[Target]) -> Mapping[str, Any]:
-        """State what would be opened and for whom; SpecError when there is nothing to ask."""
-
-    def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None:
-        """Note the opening before anything is measured; SpecError when it must not be."""
-
-    def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]:
-        """List the targets that measure; the last is `holdout`."""
-
-    def seal_record(self, run: str) -> Mapping[str, Any]:
-        """Record of the seal, for tools."""
-
-    def holdout_lines(self, told: Mapping[str, Any]) -> Iterable[str]:
-        """Format that record for people."""
+    def sources(self, spec: Any) -> Sequence[str]: ...
+    def question(self, run: str, spec: Any, planned: Sequence[Target]) -> Mapping[str, Any]: ...
+    def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None: ...
+    def targets(self, spec: Any, question: Mapping[str, Any]) -> Sequence[Target]: ...
+    def seal_record(self, run: str) -> Mapping[str, Any]: ...
+    def holdout_lines(self, record: Mapping[str, Any]) -> Iterable[str]: ...
 
 
 class ProveModule(Protocol):
-    """Module for kinds with a `ledger` in their specs; its FLAGS stand for keys of a spec."""
+    """Module for kinds with a `ledger` in their specs; its FLAGS stand for keys of a spec.
 
-    def spec_for_bank(self, bank: str) -> Any:
-        """Make the spec of a bank that has none."""
+    spec_for_bank: the spec of a bank that has none
+    with_overrides: with values of options and variables in place of the spec's, by the keys of FLAGS and VARIABLES"""
 
-    def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any:
-        """Replace values of the spec by those of options and variables, by the keys of FLAGS and VARIABLES."""
+    def spec_for_bank(self, bank: str) -> Any: ...
+    def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any: ...
 
 
 class PursueModule(Protocol):
-    def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
-        """List targets that work on open goals."""
+    """Module with targets that work on open goals."""
+
+    def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]: ...
 
 
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof", "mcts": "pipeline.mcts"}
@@ -166,32 +146,19 @@ AbilityModule = TypeVar("AbilityModule")
 
 
 class Ability(NamedTuple, Generic[AbilityModule]):
-    """Ability that some kinds have and others lack; it names the type of their modules for it."""
+    """Ability that `kinds` have and others lack: the module of a kind for it, and the type of such modules."""
 
-    name: str
+    module: str
+    kinds: tuple[str, ...]
 
 
-FOLLOW: Ability[FollowModule] = Ability("following")
-ADVANCE: Ability[AdvanceModule] = Ability("advancing")
-ACCOUNTS: Ability[AccountsModule] = Ability("accounting")
-CALIBRATE: Ability[CalibrateModule] = Ability("calibrating")
-HOLDOUT: Ability[HoldoutModule] = Ability("holding")
-PROVE: Ability[ProveModule] = Ability("proving")
-PURSUE: Ability[PursueModule] = Ability("pursuing")
-ABILITY_MODULES: Mapping[tuple[str, Ability[Any]], str] = {
-    ("tree", FOLLOW): "pipeline.tree.follow",
-    ("tree", ADVANCE): "pipeline.tree.advance",
-    ("tree", ACCOUNTS): "pipeline.tree.accounts",
-    ("tree", CALIBRATE): "pipeline.tree.calibrate",
-    ("tree", HOLDOUT): "pipeline.tree.holdout",
-    ("proof", FOLLOW): "pipeline.proof.follow",
-    ("proof", ACCOUNTS): "pipeline.proof.accounts",
-    ("proof", PROVE): "pipeline.proof.flags",
-    ("proof", PURSUE): "pipeline.proof.flags",
-    ("mcts", FOLLOW): "pipeline.mcts.follow",
-    ("mcts", ACCOUNTS): "pipeline.mcts.accounts",
-    ("mcts", PROVE): "pipeline.mcts.flags",
-}
+FOLLOW: Ability[FollowModule] = Ability("follow", ("tree", "proof", "mcts"))
+ADVANCE: Ability[AdvanceModule] = Ability("advance", ("tree",))
+ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"))
+CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
+HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
+PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
+PURSUE: Ability[PursueModule] = Ability("flags", ("proof",))
 
 
 def kind_of(item: Item) -> str:
@@ -205,18 +172,15 @@ def kind_of(item: Item) -> str:
 
 
 def read(kind: str, item: Item, run: str) -> Spec:
-    spec: Spec = _module(kind, "read").read(item, run)
-    return spec
+    return cast("Spec", _module(kind, "read").read(item, run))
 
 
 def plan(kind: str, spec: Spec) -> Iterable[Target]:
-    targets: Iterable[Target] = _module(kind, "plan").plan(spec)
-    return targets
+    return cast("Iterable[Target]", _module(kind, "plan").plan(spec))
 
 
 def stages(kind: str) -> Mapping[str, Stage]:
-    known: Mapping[str, Stage] = _module(kind, "stages").STAGES
-    return known
+    return cast("Mapping[str, Stage]", _module(kind, "stages").STAGES)
 
 
 def describe(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
@@ -226,30 +190,21 @@ def describe(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
 
 def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
     """Lines on what all of a run may come to."""
-    lines: Iterable[str] = _module(kind, "describe").outlook(targets)
-    return lines
-
-
-def has_ability(kind: str, ability: Ability[Any]) -> bool:
-    return (kind, ability) in ABILITY_MODULES
+    return cast("Iterable[str]", _module(kind, "describe").outlook(targets))
 
 
 def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
     """Import the module of `kind` that has the ability."""
-    module: Any = import_module(ABILITY_MODULES[kind, ability])
-    found: AbilityModule = module
-    return found
+    return cast("AbilityModule", _module(kind, ability.module))
 
 
 def flags(kind: str) -> Sequence[Field]:
-    known: Sequence[Field] = _module(kind, "flags").FLAGS
-    return known
+    return cast("Sequence[Field]", _module(kind, "flags").FLAGS)
 
 
 def variables(kind: str) -> Sequence[Field]:
     """Variables of the environment that say what flags may say."""
-    known: Sequence[Field] = _module(kind, "flags").VARIABLES
-    return known
+    return cast("Sequence[Field]", _module(kind, "flags").VARIABLES)
 
 
 def schema(names: Iterable[str] = KINDS) -> Mapping[str, Any]:

@@ -113,7 +113,7 @@ class Item:
         return [Item(self.file, node) for node in self.node.value]
 
     def entry(self, i: int) -> Item:
-        """Of a list."""
+        """Entry of a list."""
         return Item(self.file, self.node.value[i])
 
     def columns(self, names: Sequence[str]) -> list[list[str]] | None:
@@ -133,21 +133,19 @@ class Item:
 
     def text(self, what: str) -> str:
         """A scalar as it is written: `0.10` stays `0.10`."""
-        if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
-            self.wrong(f"{what}: expected text, found {self.summary()}{self._as_text()}")
-        if "\0" in self.node.value:
-            self.wrong(f"{what}: a NUL character cannot be passed on")
-        return str(self.node.value)
-
-    def _as_text(self) -> str:
-        """What to write for what is no text."""
-        if isinstance(self.node, yaml.ScalarNode):  # a null
-            written = self.node.value
-            return f'; if the word is meant: "{written}"' if written else '; an empty text is ""'
-        if self.is_bare_name:
-            return f'; in quotes it is text: "{{{cut_text(self.node.value[0][0].value)}}}"'
-        flow = isinstance(self.node, yaml.CollectionNode) and self.node.flow_style
-        return "; text that starts with { or [ must be in quotes" if flow else ""
+        node = self.node
+        if isinstance(node, yaml.ScalarNode) and not self.is_null:
+            if "\0" in node.value:
+                self.wrong(f"{what}: a NUL character cannot be passed on")
+            return str(node.value)
+        advice = ""
+        if self.is_null:
+            advice = f'; if the word is meant: "{node.value}"' if node.value else '; an empty text is ""'
+        elif self.is_bare_name:
+            advice = f'; in quotes it is text: "{{{cut_text(node.value[0][0].value)}}}"'
+        elif isinstance(node, yaml.CollectionNode) and node.flow_style:
+            advice = "; text that starts with { or [ must be in quotes"
+        return self.wrong(f"{what}: expected text, found {self.summary()}{advice}")
 
     def count(self, what: str, least: int, most: int | None = None) -> int:
         value = self.plain() if self.node.tag == _INT else None
@@ -170,13 +168,10 @@ class Item:
         node = self.node
         if node.tag == _STR:
             return node.value
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
         if self.is_list:
             return [Item(self.file, n).plain() for n in node.value]
-        return {name: value.plain() for name, value in self.pairs("value")}
-
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        if self.is_map:
+            return {name: value.plain() for name, value in self.pairs("value")}
         try:
             value = _PLAIN.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
@@ -226,20 +221,24 @@ def parse(text: bytes, file: str) -> Item:
 
 
 def _problem(error: yaml.MarkedYAMLError, text: bytes, line: int) -> str:
-    if text.splitlines()[line - 1 : line] and text.splitlines()[line - 1].lstrip(b" ").startswith(b"\t"):
+    lines = text.splitlines()[:line]
+    if len(lines) == line and lines[-1].lstrip(b" ").startswith(b"\t"):
         return "a tab is no indentation; use spaces"
-    return (error.problem or error.context or "it cannot be parsed") + _quotes_for(text.splitlines()[:line])
-
-
-def _quotes_for(lines: Sequence[bytes]) -> str:
-    """The advice for `run: {tool} -1`, which YAML takes for a mapping with something behind it."""
+    # `run: {tool} -1`, which YAML takes for a mapping with something behind it.
     braces = _BRACES.search(lines[-1].decode()) if lines else None
-    return f"; a value that starts with {{ must be in quotes, here the one with {braces[1]}" if braces else ""
+    advice = f"; a value that starts with {{ must be in quotes, here the one with {braces[1]}" if braces else ""
+    return (error.problem or error.context or "it cannot be parsed") + advice
 
 
 def _check_depth(text: str, file: str) -> None:
-    """libyaml composes by recursion in C: what is nested too deeply would crash the process."""
-    if _depth_at_most(text) <= DEEPEST:
+    """Refuse what is nested too deeply: libyaml composes by recursion in C, and would crash the process.
+
+    Brackets and indentation tell at the speed of C that it is not; only then are the events counted."""
+    depths = [0, *accumulate(map(_BRACKETS.__getitem__, re.findall(r"[\[\]{}]", text)))]
+    indented = DEEPEST // 2
+    if _INDENTED.search(text):
+        indented = max(len(line) - len(line.lstrip(" -?:\t")) for line in text.splitlines())
+    if max(depths) - min(depths) + indented <= DEEPEST:
         return
     depth = 0
     for event in yaml.parse(text, Loader):
@@ -247,15 +246,6 @@ def _check_depth(text: str, file: str) -> None:
         if depth > DEEPEST:
             line = text.count("\n", 0, getattr(event.start_mark, "index", 0)) + 1
             raise SpecError(f"{file}:{line}: nested too deeply (more than {DEEPEST} levels)")
-
-
-def _depth_at_most(text: str) -> int:
-    """By brackets and by indentation, at the speed of C."""
-    depths = [0, *accumulate(map(_BRACKETS.__getitem__, re.findall(r"[\[\]{}]", text)))]
-    indented = DEEPEST // 2
-    if _INDENTED.search(text):
-        indented = max(len(line) - len(line.lstrip(" -?:\t")) for line in text.splitlines())
-    return max(depths) - min(depths) + indented
 
 
 def _check_nodes(node: yaml.Node, file: str) -> None:

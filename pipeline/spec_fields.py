@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import Any, NamedTuple, NoReturn
 
 from pipeline.core.templates import Template, TemplateError, parse_template
@@ -18,6 +19,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 Schema = Mapping[str, Any]
+WORTH_SHARING = 100  # letters of a part of a schema
 
 
 class Reader:
@@ -85,8 +87,7 @@ class Table:
 
     @property
     def schema(self) -> Schema:
-        beside = {each.key: [key for key in each.needs if key in self.fields] for each in self}
-        needs = {key: others for key, others in beside.items() if others}
+        needs = {each.key: beside for each in self if (beside := [key for key in each.needs if key in self.fields])}
         return {
             "type": "object",
             "properties": {each.key: each.schema for each in self},
@@ -113,16 +114,16 @@ class Values:
         return field.default if item is None else field.read.read(item, self.before + key)
 
     def at(self, key: str) -> Item:
-        """Where to point when something about `key` is wrong."""
+        """Place to point at when something about `key` is wrong."""
         return self.items.get(key, self.item)
 
     def wrong(self, key: str, what: str) -> NoReturn:
         self.at(key).wrong(self.before + what)
 
-    def record(self, of: Any, **others: Any) -> Any:
+    def record(self, kind: Any, **others: Any) -> Any:
         """A NamedTuple of the values of the keys that are called like its fields, and of others."""
         fields = self.table.fields
-        return of(**{name: self[name] for name in of._fields if name in fields and name not in others}, **others)
+        return kind(**{name: self[name] for name in kind._fields if name in fields and name not in others}, **others)
 
     def as_dict(self) -> dict[str, Any]:
         """Values of the keys that are there."""
@@ -174,20 +175,23 @@ def count(least: int, most: int | None = None) -> Reader:
     return Reader(lambda item, what: item.count(what, least, most), {"type": "integer", "minimum": least, **limit})
 
 
+def checked(read: Reader, is_right: Callable[[Any], bool], mistake: str, **schema: Any) -> Reader:
+    """The reader of values that are right besides; `schema`: what the schema says of that."""
+
+    def read_checked(item: Item, what: str) -> Any:
+        value = read(item, what)
+        return value if is_right(value) else item.wrong(f"{what}: {mistake}")
+
+    return Reader(read_checked, {**read.schema, **schema})
+
+
 def number(least: float | None = None, most: float | None = None) -> Reader:
-    if most is not None:
-        words = f", from {least:g} to {most:g}".replace(",", "")
-    else:
-        words = "" if least is None else f", {least:g} or more"
+    words = "" if least is None else f", {least:g} or more" if most is None else f" from {least:g} to {most:g}"
+    low, high = -inf if least is None else least, inf if most is None else most
 
     def read(item: Item, what: str) -> float:
         value = item.plain()
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or (least is not None and value < least)
-            or (most is not None and value > most)
-        ):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             item.wrong(f"{what}: expected a number{words}, found {item.summary()}")
         return float(value)
 
@@ -232,7 +236,7 @@ def list_of(values: Schema, **rules: Any) -> Schema:
 
 
 def as_item(schema: Schema) -> Reader:
-    """What needs more than the value to be read: the place of it."""
+    """Reader of what needs more than the value: the place of it."""
     return Reader(lambda item, _what: item, schema)
 
 
@@ -273,14 +277,33 @@ def schema_of(tables: Mapping[str, Table]) -> Schema:
     kinds = {name: table.schema for name, table in tables.items()}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A spec of Coppice"}
     if len(kinds) == 1:
-        return {**head, **next(iter(kinds.values()))}
+        return _with_shared_parts({**head, **next(iter(kinds.values()))})
     kind = {"enum": [*kinds], "description": "The kind of run."}
     one_of = [{"$ref": f"#/$defs/{name}"} for name in kinds]
-    return {
-        **head,
-        "type": "object",
-        "required": ["kind"],
-        "properties": {"kind": kind},
-        "oneOf": one_of,
-        "$defs": kinds,
-    }
+    rules = {"type": "object", "required": ["kind"], "properties": {"kind": kind}, "oneOf": one_of}
+    return _with_shared_parts({**head, **rules, "$defs": kinds})
+
+
+def _with_shared_parts(schema: Schema) -> Schema:
+    """The same schema, in which what stands several times stands once, under `$defs`."""
+    firsts: dict[str, dict[str, Any]] = {}
+    shared: dict[str, Schema] = {}
+
+    def visit(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return [visit(each) for each in part] if isinstance(part, list) else part
+        is_schema = isinstance(part.get("type"), str | list) or isinstance(part.get("anyOf"), list)
+        text = repr(part) if is_schema else ""
+        if len(text) < WORTH_SHARING or text not in firsts:
+            new = firsts[text] = {key: visit(value) for key, value in part.items()}
+            return new
+        first = firsts[text]
+        if "$ref" not in first:
+            name = f"shared{len(shared)}"
+            shared[name] = {**first}
+            first.clear()
+            first["$ref"] = f"#/$defs/{name}"
+        return {**first}
+
+    parts = visit(schema)
+    return {**parts, "$defs": {**parts.get("$defs", {}), **shared}}

@@ -63,7 +63,7 @@ def regret(name: str, setting: Setting, seed: int, pulls: int = PULLS) -> list[f
     lost, total = [], 0.0
     for pull in range(pulls):
         chances, draws = setting.at(pull, pulls), [rng.random() for _ in arms]
-        [chosen] = bandit.choose(arms, ALIKE, 1)
+        chosen = bandit.choose(arms, ALIKE)
         arm = arms.index(chosen)
         bandit.learn(chosen, ALIKE, draws[arm] < chances[arm], setting.cost(arm))
         fastest = max(chance / setting.cost(n) for n, chance in enumerate(chances))

@@ -15,14 +15,13 @@ from contextlib import closing
 from threading import Event, Thread
 from typing import Any
 
+from pipeline.goals.bank import Goal
 from pipeline.ledger.model import (
     ATTEMPT_COLUMNS,
     Attempt,
     AttemptKey,
-    KnownGoal,
     attempt_row,
-    column_list,
-    placeholders,
+    insert_into,
 )
 from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
 from pipeline.ledger.sqlite.schema import open_to_write
@@ -41,7 +40,7 @@ def batched(path: str, count: int) -> dict[str, float]:
     """As the search does it: attempts end all the time, and each is told as soon as it is saved."""
     ages: list[float] = []
     with Ledger(path) as ledger:
-        ledger.add_goals([KnownGoal(attempt(n).key.goal_hash, "text") for n in range(count)]).result()
+        ledger.add_goals([Goal(f"goal {n}", "text", key=attempt(n).key.goal_hash) for n in range(count)]).result()
         start, cpu = time.perf_counter(), time.process_time()
         for n in range(count):
             handed = time.perf_counter()
@@ -77,7 +76,7 @@ def paced(path: str, rate: float, seconds: float) -> dict[str, float]:
 
 def one_by_one(path: str, count: int) -> float:
     """The peer: the same table, a synced commit each."""
-    insert = f"INSERT INTO attempts ({column_list(ATTEMPT_COLUMNS)}) VALUES ({placeholders(ATTEMPT_COLUMNS)})"
+    insert = insert_into("attempts", ATTEMPT_COLUMNS)
     with closing(open_to_write(path)) as db:
         start = time.perf_counter()
         for n in range(count):

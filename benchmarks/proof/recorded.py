@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipeline.goals.bank import read_bank
 from pipeline.proof.schedule.bandits import Bandit, GoalShape
-from pipeline.proof.schedule.effort import goal_shape
+from pipeline.proof.schedule.effort import statement_shape
 
 
 class Tried(NamedTuple):
@@ -48,7 +48,7 @@ def load(recording: Path, bank: Path) -> list[Item]:
     found = json.loads(recording.read_text())
     goals = {goal.id: goal for goal in read_bank(bank.read_bytes()).goals}
     return [
-        Item(name, goal_shape(goals[name]), _by_arm(found["arms"], tried))
+        Item(name, statement_shape(goals[name].text), _by_arm(found["arms"], tried))
         for name, tried in found["goals"].items()
         if name in goals and tried
     ]
@@ -72,7 +72,7 @@ def played(item: Item, bandit: Bandit) -> Ended:
     """As the scheduler does it: asked for one arm after another, told how each ended."""
     looks, left, seconds = item.shape, [*item.tried], 0.0
     while left:
-        [arm] = bandit.choose(left, looks, 1)
+        arm = bandit.choose(left, looks)
         left.remove(arm)
         success, took = item.tried[arm]
         bandit.learn(arm, looks, success, took)

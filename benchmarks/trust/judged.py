@@ -90,7 +90,7 @@ def _passes(configs: Array) -> bool:
 
 
 def _rows(values: Array) -> CheckedRows:
-    return CheckedRows(tuple(SheetRow(i, "", "", "ok", "", {"m": float(v)}) for i, v in enumerate(values)), ())
+    return CheckedRows(tuple(SheetRow(i, "", {"m": float(v)}) for i, v in enumerate(values)), ())
 
 
 RULES: dict[str, Callable[[Array], Array]] = {

@@ -11,4 +11,4 @@ make       one target: found fresh, recalled from the store, or run
 board      shared by the threads of a build: the next target, and the news of it
 rehearsal  a build without building: forecasts, statuses, times, the plan
 runner     doit's side of a build: targets as its tasks, receipts as its database, its runner with our rooms
-inquiry    answers about targets: why they are stale, and all details of one"""
+inquiry    answers to `why` and `info`, which views put into words"""

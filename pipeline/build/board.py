@@ -18,7 +18,7 @@ from threading import Condition, Event
 
 from pipeline.build.session import BuildSession
 from pipeline.core.freshness import FailureRecord
-from pipeline.core.graph import Target, room_places, rooms_of
+from pipeline.core.graph import Target, rooms_of
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
 from pipeline.store import receipts
@@ -29,25 +29,23 @@ News = tuple[Target, Outcome | str | None]
 
 
 class Board:
-    """Shared state of a build's threads.  `go_on`: a failure stops only what needs the failed target."""
+    """Shared state of so many threads of a build.  `go_on`: a failure stops only what needs the failed target."""
 
-    def __init__(self, session: BuildSession, todo: set[int], go_on: bool) -> None:
+    def __init__(self, session: BuildSession, todo: set[int], threads: int, go_on: bool) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
         self.statuses: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
         self.has_news = Event()  # there are news
         self.all_left = Event()  # all threads have left
         self._session, self._go_on = session, go_on
-        self._schedule = _schedule_of(session, todo)
+        graph = session.graph
+        rooms = {i: named for i in todo if (named := rooms_of(graph.targets[i]))}
+        self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, rooms, session.room_places())
         self._changed = Condition()
-        self._running = self._threads = 0
+        self._running, self._threads = 0, threads
         self._news: list[News] = []
         self._ignored: set[int] = set()
         self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
         self._again: set[int] = set()
-
-    def enter(self, threads: int) -> None:
-        """Announce so many threads that take targets."""
-        self._threads = threads
 
     def leave(self, threads: int = 1) -> None:
         with self._changed:
@@ -114,7 +112,7 @@ class Board:
         self._schedule.release(i)
         for key in [key for key in self._aside if key not in self._session.maker.making]:
             for j in self._aside.pop(key):
-                self._schedule.requeue(j)
+                self._schedule.make_ready(j)
         self._changed.notify(max(0, self._schedule.ready_count() - 1))  # this thread takes one itself
 
     def _next_target(self) -> int | None:
@@ -124,7 +122,7 @@ class Board:
             if not self._session.maker.receipts[target.run].is_ignored(target.name):
                 return i
             self._schedule.release(i)
-            self._add_news(self._leave_out([BlockedTarget(i, ()), *self._schedule.finish(i, ok=False)]))
+            self._add_news(self._leave_out([(i, ()), *self._schedule.finish(i, ok=False)]))
         return None
 
     def _leave_out(self, blocked: Iterable[BlockedTarget]) -> list[News]:
@@ -145,16 +143,10 @@ class Board:
         self._news.extend(news)
 
 
-def _schedule_of(session: BuildSession, todo: set[int]) -> Schedule:
-    graph = session.graph
-    own = {i: named for i in todo if (named := rooms_of(graph.targets[i]))}
-    return Schedule({i: graph.above(i) for i in sorted(todo)}, own, room_places(session.plans.values()))
-
-
 def _receipt_entries(name: str, outcome: Outcome) -> Iterator[ReceiptEntry]:
     if outcome.receipt is not None:
         yield receipts.done_entry(name, outcome.receipt)
     elif outcome.status == FAILED:
         start, end = round(outcome.start, 3), round(outcome.end, 3)
         failure = FailureRecord(outcome.why, outcome.exit, outcome.attempts, start, end, outcome.log)
-        yield receipts.failed_entry(name, failure)
+        yield receipts.receipt_entry(name, receipts.FAILED, failure._asdict())

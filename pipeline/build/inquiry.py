@@ -2,31 +2,29 @@
 
 `why` looks no further than at what targets are made from, by one rehearsal for all that is asked.  Remarks tell what
 can still be said of contents that are gone: sizes, the first byte that differs, which file of a folder changed.
-`info` looks up a target's status, reads, writes and last result, and puts them into a table."""
+`info` looks up a target's status, reads, writes and last result."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import sha256
 from io import BytesIO
-from typing import IO, NamedTuple
+from typing import IO
 
 from pipeline import kinds
-from pipeline.build.rehearsal import TargetStatus, rehearse, target_statuses
+from pipeline.build.rehearsal import rehearse, target_statuses
 from pipeline.build.session import BuildSession
-from pipeline.core.freshness import Causes, FailureRecord, Reason, Receipt, StalePath
-from pipeline.core.graph import Target, room_label
-from pipeline.core.outcome import BUILT, FRESH, IGNORED, Forecast
-from pipeline.core.text import duration, join_names
+from pipeline.core.freshness import Causes, Reason, StalePath
+from pipeline.core.graph import Target
+from pipeline.core.outcome import FRESH, IGNORED, Forecast
+from pipeline.core.text import join_names
 from pipeline.store import state
 from pipeline.store.files import FOLDER, digest_entry
-from pipeline.store.results import Store
-from pipeline.views import why
+from pipeline.views import info, why
 from pipeline.views.graph import STATUSES
-from pipeline.views.why import failure_text, outlook_text, reason_line, shorten
+from pipeline.views.why import failure_text, shorten
 
 _CHUNK_BYTES = 1 << 20
 _MOST_FILES = 3
@@ -46,7 +44,7 @@ def remark_on(session: BuildSession, target: Target, reason: Reason) -> str:
 
 def _output_remark(session: BuildSession, target: Target, reason: Reason) -> str:
     """Compare with the old output, if the store still has it."""
-    old = _open_stored(session.maker.stores[target.run], session, target, reason.where)
+    old = _open_stored(session, target, reason.where)
     if old is None:
         return _size_change(None, _file_size(reason.where))
     with old, open(reason.where, "rb") as new:
@@ -55,19 +53,19 @@ def _output_remark(session: BuildSession, target: Target, reason: Reason) -> str
         return f"{sizes}, first differing byte {_first_difference(old, new)}"
 
 
-def _open_stored(store: Store, session: BuildSession, target: Target, path: str) -> IO[bytes] | None:
+def _open_stored(session: BuildSession, target: Target, path: str) -> IO[bytes] | None:
+    store = session.maker.stores[target.run]
     receipt = session.maker.receipts[target.run].receipt(target.name)
     stored = store.peek(receipt.key) if receipt else None
-    if stored is None or len(stored.result.contents) != len(target.outputs):
+    if stored is None or len(stored.contents) != len(target.outputs):
         return None
     place = target.outputs.index(path)
-    content, small = stored.result.contents[place], stored.result.small[place]
-    return BytesIO(small) if small is not None else open(store.object(content), "rb")
+    small = stored.small[place]
+    return BytesIO(small) if small is not None else open(store.object(stored.contents[place]), "rb")
 
 
 def _first_difference(old: IO[bytes], new: IO[bytes]) -> int:
-    """Position of the first byte that differs, from 1 as in cmp; one past the shorter when it is the longer's
-    beginning."""
+    """Position of the first byte that differs, from 1 as in cmp; one past the shorter if the longer begins with it."""
     at = 0
     while (a := old.read(_CHUNK_BYTES)) == (b := new.read(_CHUNK_BYTES)) and a:
         at += len(a)
@@ -126,14 +124,12 @@ class Inquiry:
     def answer(self, word: str) -> str:
         """Explain a single target, or the targets that the word stands for."""
         own = self.session.select([word])
-        alone = len(own) == 1 and word not in self.session.plans
-        return self.explain_target(*own) if alone else self.explain_together(word, own)
-
-    def explain_target(self, i: int) -> str:
-        name = self.graph.targets[i].name
-        forecast = self.forecasts.get(i, Forecast(FRESH))
+        if len(own) > 1 or word in self.session.plans:
+            return self.explain_together(word, own)
+        (i,) = own
+        name, forecast = self.graph.targets[i].name, self.forecasts.get(i, Forecast(FRESH))
         causes = map(self._cause, self.causes.chains(i)) if i in self.causes.own else ()
-        return why.answer_text(why.TargetAnswer(name, forecast, tuple(causes), self._failures([i])))
+        return why.answer_text(name, forecast, [*causes], self._failures([i]))
 
     def explain_together(self, title: str, own: Collection[int]) -> str:
         """Explain many targets: those stale by themselves, grouped by their reasons."""
@@ -161,12 +157,13 @@ class Inquiry:
     def _cause(self, chain: StalePath) -> why.Cause:
         """Describe a cause, with what can still be shown of the old contents."""
         target = self.graph.targets[chain.path[-1]]
-        way = tuple(
-            (self.graph.targets[above].name, self._linking_output(below, above))
-            for below, above in zip(chain.path, chain.path[1:], strict=False)
-        )
+        way = []
+        for below, above in zip(chain.path, chain.path[1:], strict=False):
+            made = {*self.graph.targets[above].outputs}
+            linking = next(path for path in self.graph.targets[below].inputs if path in made)
+            way.append((self.graph.targets[above].name, linking))
         reasons = tuple((reason, remark_on(self.session, target, reason)) for reason in chain.reasons)
-        return why.Cause(target.name, way, reasons, chain.alike)
+        return why.Cause(target.name, tuple(way), reasons, chain.alike)
 
     def _failures(self, wanted: Collection[int]) -> why.Failures:
         """Collect last failures of stale targets that these are made from, themselves included."""
@@ -174,113 +171,43 @@ class Inquiry:
         recorded = [(t.name, self.session.maker.receipts[t.run].failure(t.name)) for t in targets]
         return [(name, failure) for name, failure in recorded if failure]
 
-    def _linking_output(self, below: int, above: int) -> str:
-        """Find the first output of `above` that `below` reads."""
-        made = {*self.graph.targets[above].outputs}
-        return next(path for path in self.graph.targets[below].inputs if path in made)
-
-
-TextRow = tuple[str, Sequence[str]]  # a word, and the lines beside it
-
-
-class TargetDetails(NamedTuple):
-    """Details of a target.  `status` has the status and the remarks on it; empty when it was not asked for."""
-
-    name: str
-    status: Sequence[str]
-    does: Mapping[str, Sequence[str]]
-    reads: Mapping[str, str]  # path -> the target that writes it, or nothing
-    writes: Sequence[str]
-    receipt: Receipt | None
-    failure: FailureRecord | None
-
-
-def target_text(seen: TargetDetails) -> str:
-    width = max(map(len, seen.reads), default=0)
-    reads = [f"{path:{width}}  <- {maker}" if maker else path for path, maker in seen.reads.items()]
-    made = [_result_line(seen.receipt)] if seen.receipt else []
-    failed = [failure_text(seen.failure)] if seen.failure else []
-    rows = [("status", seen.status), *seen.does.items(), ("reads", reads), ("writes", seen.writes)]
-    rows += [("made", made), ("failed", failed)]
-    return "\n".join([seen.name, *_table(rows)])
-
-
-def run_text(run: str, declared: Mapping[str, str], rooms: Mapping[str, int], statuses: Mapping[str, int]) -> str:
-    """Text about a run.  `statuses` counts its targets by status; empty when that was not asked for."""
-    places = [", ".join(f"{room_label(room)} {size}" for room, size in rooms.items())] if rooms else []
-    counted = [", ".join(f"{n} {status}" for status, n in statuses.items())] if statuses else []
-    rows = [*((word, [text]) for word, text in declared.items()), ("rooms", places), ("status", counted)]
-    return "\n".join([run, *_table(rows)])
-
-
-def _table(rows: Iterable[TextRow]) -> Iterator[str]:
-    rows = [row for row in rows if row[1]]
-    width = max([7, *(len(word) for word, _ in rows)])
-    for word, lines in rows:
-        for first, line in zip([word, *[""] * len(lines)], lines, strict=False):
-            yield f"  {first:{width}} {line}"
-
-
-def _result_line(receipt: Receipt) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(receipt.end))
-    if receipt.how != BUILT:
-        return f"{receipt.how} {when}"
-    attempts = f", at attempt {receipt.attempts}" if receipt.attempts > 1 else ""
-    return f"{when} in {duration(receipt.end - receipt.start)}{attempts}"
-
 
 def target_info(session: BuildSession, i: int, with_status: bool) -> tuple[str, bool]:
     """Text about a target, and if it is fresh."""
-    target = session.graph.targets[i]
+    graph, target = session.graph, session.graph.targets[i]
+    plan, receipts = session.plans[target.run], session.maker.receipts[target.run]
     standing = target_statuses(session, [i])[i] if with_status else None
-    receipts = session.maker.receipts[target.run]
-    makers = {path: session.graph.writer.get(path) for path in target.inputs}
-    seen = TargetDetails(
-        target.name,
-        [*_status_lines(standing)] if standing else [],
-        {**kinds.describe(session.plans[target.run].kind, target), **_limit_rows(session, target)},
-        {path: "" if maker is None else session.graph.targets[maker].name for path, maker in makers.items()},
-        target.outputs,
-        receipts.receipt(target.name),
-        receipts.failure(target.name),
-    )
-    return target_text(seen), standing is None or standing.status == FRESH
+    makers = {path: graph.targets[graph.writer[path]].name if path in graph.writer else "" for path in target.inputs}
+    receipt, failure = receipts.receipt(target.name), receipts.failure(target.name)
+    rows = [
+        ("status", [*info.status_lines(*standing)] if standing else []),
+        *{**kinds.describe(plan.kind, target), **dict(info.limit_rows(target.limits, plan.rooms))}.items(),
+        ("reads", info.read_lines(makers)),
+        ("writes", target.outputs),
+        ("made", [info.result_line(receipt)] if receipt else []),
+        ("failed", [failure_text(failure)] if failure else []),
+    ]
+    return info.details_text(target.name, rows), standing is None or standing.status == FRESH
 
 
 def run_info(session: BuildSession, run: str, with_status: bool) -> tuple[str, bool]:
-    plan = session.plans[run]
-    own = session.select([run])
-    statuses = _status_counts(session, own) if with_status else {}
+    plan, own = session.plans[run], session.select([run])
     declared = {"spec": plan.spec, "kind": plan.kind, "store": plan.store, "targets": str(len(own))}
-    return run_text(run, declared, plan.rooms, statuses), statuses.keys() <= {FRESH}
+    rows = [*((word, [text]) for word, text in declared.items()), ("rooms", info.room_lines(plan.rooms))]
+    return _group_info(session, run, rows, own, with_status)
 
 
 def step_info(session: BuildSession, word: str, own: Collection[int], with_status: bool) -> tuple[str, bool]:
     """Text about a step or another group of targets, and if all are fresh."""
-    statuses = _status_counts(session, own) if with_status else {}
     names = join_names([session.graph.targets[i].name for i in sorted(own)])
-    return run_text(word, {"targets": f"{len(own)}: {names}"}, {}, statuses), statuses.keys() <= {FRESH}
+    return _group_info(session, word, [("targets", [f"{len(own)}: {names}"])], own, with_status)
 
 
-def _limit_rows(session: BuildSession, target: Target) -> dict[str, list[str]]:
-    timeout, retries, rooms = target.limits
-    places = session.plans[target.run].rooms
-    return {
-        "timeout": [] if timeout is None else [duration(timeout)],
-        "retries": [str(retries)] if retries else [],
-        "room": [f"{room_label(room)}, {places[room]} at once" for room in rooms],
-    }
-
-
-def _status_counts(session: BuildSession, own: Collection[int]) -> dict[str, int]:
-    """Count targets by status."""
-    seen = target_statuses(session, own)
-    counted = Counter(seen[i].status for i in own)
-    return {status: counted[status] for status in STATUSES if counted[status]}
-
-
-def _status_lines(standing: TargetStatus) -> Iterator[str]:
-    yield standing.status
-    if standing.status != FRESH:
-        yield from (reason_line(reason) for reason in standing.forecast.reasons)
-        yield outlook_text(standing.forecast)
+def _group_info(
+    session: BuildSession, title: str, rows: Iterable[info.TextRow], own: Collection[int], with_status: bool
+) -> tuple[str, bool]:
+    """Add to the rows how many targets have each status."""
+    statuses = target_statuses(session, own) if with_status else {}
+    counted = Counter(statuses[i].status for i in own if i in statuses)
+    counts = {status: counted[status] for status in STATUSES if counted[status]}
+    return info.details_text(title, [*rows, ("status", info.count_lines(counts))]), counts.keys() <= {FRESH}

@@ -46,30 +46,6 @@ class Busy(Exception):
         self.key = key
 
 
-class KeysInProgress:
-    """Keys that are being made now."""
-
-    def __init__(self) -> None:
-        self._mutex = Lock()
-        self._keys: set[str] = set()
-
-    @contextmanager
-    def alone(self, key: str) -> Iterator[None]:
-        with self._mutex:
-            if key in self._keys:
-                raise Busy(key)
-            self._keys.add(key)
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._keys.discard(key)
-
-    def __contains__(self, key: str) -> bool:
-        with self._mutex:
-            return key in self._keys
-
-
 class Maker:
     """Maker of the targets of `graph`, in any thread.  A file is read once while it stays the same."""
 
@@ -80,12 +56,13 @@ class Maker:
         receipts: Mapping[str, Receipts],
         stores: Mapping[str, Store],
         stages: Mapping[str, Mapping[str, Stage]],
-        locks: Sequence[int] = (),
-        always: bool = False,
+        locks: Sequence[int],
+        always: bool,
     ) -> None:
         self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
         self.inputs = Inputs(graph, files, receipts, stores)
-        self.making = KeysInProgress()
+        self.making: set[str] = set()  # keys, each by one thread
+        self._claiming = Lock()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
@@ -98,7 +75,7 @@ class Maker:
         """Make one target.  Raises Busy when another thread makes the very same."""
         try:
             return self._make_or_recall(target)
-        except StageFailed as error:  # outside of any attempt: a folder in the way of an output
+        except StageFailed as error:  # outside of any attempt: unreadable input, a folder in the way of an output
             return Outcome(FAILED, why=str(error), exit=error.status)
 
     def _make_or_recall(self, target: Target) -> Outcome:
@@ -113,11 +90,23 @@ class Maker:
         key = recipes.result_key(recipe, inputs.values())
         if self.always:
             return self._run(TargetWork(target, recipe, inputs, key, time.time()))
-        with self.making.alone(key):
+        with self._claim(key):
             if self.is_fresh(target, key):
                 return Outcome(FRESH)
             work = TargetWork(target, recipe, inputs, key, time.time())
             return self._recall(work) or self._run(work)
+
+    @contextmanager
+    def _claim(self, key: str) -> Iterator[None]:
+        """Keep a key to this thread for the block.  Raises Busy when another one has it."""
+        with self._claiming:
+            if key in self.making:
+                raise Busy(key)
+            self.making.add(key)
+        try:
+            yield
+        finally:
+            self.making.discard(key)
 
     def is_fresh(self, target: Target, key: str) -> bool:
         receipt = self.receipts[target.run].receipt(target.name)
@@ -162,8 +151,11 @@ class Maker:
     def _attempt(self, work: TargetWork, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         target = work.target
         stage = self.stages[target.run][target.stage]
+        folder, say = self.stores[target.run].folder, partial(self.say, target)
         with Staging(target, stage.own_folder, attempt) as staged:
-            self._run_stage(stage, self._job(target, staged, log), staged.paths)
+            reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
+            job = Job(target, reads, writes, log, self.processes, self.workers, self.kept, folder, say)
+            self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
@@ -179,8 +171,7 @@ class Maker:
 
     @staticmethod
     def _run_stage(stage: Stage, job: Job, paths: Sequence[str]) -> None:
-        """Run the stage.  A disk that it filled is its failure, reported while it is still full: others may
-        have room."""
+        """Run the stage.  A disk that it filled is its failure, reported while it is full: others may have room."""
         try:
             stage.do(job)
         except StageFailed as error:
@@ -198,11 +189,6 @@ class Maker:
         except OSError as error:
             return error
         return None
-
-    def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
-        store, say = self.stores[target.run].folder, partial(self.say, target)
-        return Job(target, reads, writes, log, self.processes, self.workers, self.kept, store, say)
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

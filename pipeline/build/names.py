@@ -24,12 +24,12 @@ NEW_COMMANDS = {
     "why": "pipeline.commands.questions:WhyCommand",
     "plan": "pipeline.commands.questions:PlanCommand",
     "graph": "pipeline.commands.questions:GraphCommand",
-    "advance": "pipeline.commands.advance:AdvanceCommand",
+    "advance": "pipeline.commands.searches:AdvanceCommand",
     "tree": "pipeline.commands.tree:TreeCommand",
-    "explain": "pipeline.commands.accounts:ExplainCommand",
-    "replay": "pipeline.commands.accounts:ReplayCommand",
-    "calibrate": "pipeline.commands.calibrate:CalibrateCommand",
-    "holdout": "pipeline.commands.holdout:HoldoutCommand",
+    "explain": "pipeline.commands.questions:ExplainCommand",
+    "replay": "pipeline.commands.questions:ReplayCommand",
+    "calibrate": "pipeline.commands.searches:CalibrateCommand",
+    "holdout": "pipeline.commands.searches:HoldoutCommand",
     "bank": "pipeline.commands.proofs:BankCommand",
     "bg": "pipeline.commands.proofs:BgCommand",
     "stats": "pipeline.commands.proofs:StatsCommand",
@@ -70,9 +70,6 @@ def unknown_command(words: Sequence[str]) -> str:
     near = did_you_mean(first, {*runs, *COMMANDS}, ())
     return (
         f"there is no run '{first}': no specs/{first}.yaml; nor is it a command{near};"
-        f" runs: {_first_ten(sorted(runs))}; commands: {', '.join(COMMANDS)}; see `coppice help`"
+        f" runs: {', '.join(sorted(runs)[:10])}{', …' if len(runs) > 10 else ''};"
+        f" commands: {', '.join(COMMANDS)}; see `coppice help`"
     )
-
-
-def _first_ten(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")

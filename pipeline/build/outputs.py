@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock
 
@@ -45,6 +45,10 @@ def log_if_any(path: str) -> str:
     if not size:
         os.unlink(path)
     return path if size else ""
+
+
+def unreadable_message(error: OSError) -> str:
+    return f"{error.filename} cannot be read: {error.strerror}"
 
 
 # What file systems allow for a name, in bytes.
@@ -141,7 +145,10 @@ class Inputs:
         """Give the sha256 of an input that may be used, None when there is nothing.
 
         `seen`: its content when it was last used, which was checked against its maker then."""
-        found = self._files.content(path)
+        try:
+            found = self._files.content(path)
+        except OSError as error:
+            raise StageFailed(unreadable_message(error), 2) from error
         if found == seen and path not in self.contents:
             return found
         recorded = self._recorded_content(path)
@@ -169,18 +176,15 @@ class Inputs:
         """Restore an output.  Only what is wrong is written: others may be reading the rest."""
         maker = self._maker(path)
         assert maker is not None
+        at = maker.outputs.index(path)
+        receipt, store = self._receipts[maker.run].receipt(maker.name), self._stores[maker.run]
+        result = store.get(receipt.key) if receipt else None
         with Staging(maker, own_folder=False) as staged:
-            at = maker.outputs.index(path)
-            if not self._recall_into(maker, at, recorded, staged.paths):
+            same = receipt and result and result.contents[at : at + 1] == (recorded,)
+            if not (same and receipt and result and store.take(receipt.key, result, staged.paths)):
                 staged.drop()
                 raise StageFailed(f"{path} was changed by something else after {maker.name} made it; build again", 1)
             put_in_place(staged.paths[at], path)
             staged.drop()
         self._files.note_written(path, recorded)
         append_note(log_path(maker), f"{path} was changed by something else; what was made is in its place again")
-
-    def _recall_into(self, maker: Target, at: int, recorded: str, paths: Sequence[str]) -> bool:
-        receipt, store = self._receipts[maker.run].receipt(maker.name), self._stores[maker.run]
-        if receipt is None or (result := store.get(receipt.key)) is None:
-            return False
-        return result.contents[at : at + 1] == (recorded,) and store.take(receipt.key, result, paths)

@@ -13,14 +13,18 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from pipeline import kinds
 from pipeline.build.names import RESERVED
 from pipeline.core.graph import CycleError, Graph, Limits, Target
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
 from pipeline.store.files import write_whole
+
+if TYPE_CHECKING:
+    from pipeline.spec import Item
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".py", ".lean", ".js")
@@ -84,7 +88,7 @@ def check_run_name(run: str, spec: str) -> None:
 
 def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
     """Load the plans of `runs` and of the runs they read from.  `keep`: freeze new plans, where that is possible."""
-    known = spec_paths()
+    known, package = spec_paths(), package_files()
     plans: dict[str, RunPlan] = {}
     pending = sorted(runs, reverse=True)
     while pending:
@@ -93,7 +97,9 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{did_you_mean(run, known)}")
             check_run_name(run, known[run])
-            plan = _load_run(run, known[run], keep)
+            sources = (known[run], *package)
+            signatures = [state.signature(path) for path in sources]
+            plan = _load_frozen(run, sources, signatures) or _plan_anew(run, known[run], sources, signatures, keep)
             plans[run] = plan._replace(needs=tuple(need for need in plan.needs if need in known))
             pending += plans[run].needs
     return plans
@@ -106,27 +112,14 @@ def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
         made = Graph(targets, in_order=len(plans) == 1)
     except CycleError as error:
         raise _cycle_error(error, {plan.run: plan.spec for plan in plans.values()}) from None
-    for plan in plans.values():
-        _check_needs(plan, made)
+    for plan in plans.values():  # files of other runs are written there: a folder would be read at some chance moment
+        others = tuple(f"runs/{run}/" for run in plan.needs)
+        for target in plan.targets if others else ():
+            for path in target.inputs:
+                if f"{path}/".startswith(others) and path not in made.writer:
+                    what = f"reads: no step writes {path}{did_you_mean(path, made.writer)}; name the files"
+                    raise SpecError(f"{plan.spec}:{target.line}: {what}")
     return made
-
-
-def _check_needs(plan: RunPlan, made: Graph) -> None:
-    """Check that files of other runs are written there: a folder or pattern would be read at some chance moment."""
-    others = tuple(f"runs/{run}/" for run in plan.needs)
-    if not others:
-        return
-    for target in plan.targets:
-        for path in target.inputs:
-            if f"{path}/".startswith(others) and path not in made.writer:
-                what = f"reads: no step writes {path}{did_you_mean(path, made.writer)}; name the files"
-                raise SpecError(f"{plan.spec}:{target.line}: {what}")
-
-
-def _load_run(run: str, spec: str, keep: bool) -> RunPlan:
-    sources = (spec, *package_files())
-    signatures = [state.signature(path) for path in sources]
-    return _load_frozen(run, sources, signatures) or _plan_anew(run, spec, sources, signatures, keep)
 
 
 def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
@@ -151,19 +144,21 @@ def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> Run
 
 def read_spec(run: str, spec: str) -> Any:
     """Read the spec itself, for what is no part of its plan."""
-    from pipeline import kinds
-    from pipeline.spec import parse
-
-    item = parse(_spec_content(spec), spec)
+    item = _parse_spec(spec)
     return kinds.read(kinds.kind_of(item), item, run)
 
 
 def kind_of_spec(spec: str) -> str:
     """Kind of a spec, which may have mistakes elsewhere."""
-    from pipeline import kinds
-    from pipeline.spec import parse
+    return kinds.kind_of(_parse_spec(spec))
 
-    return kinds.kind_of(parse(_spec_content(spec), spec))
+
+def _parse_spec(spec: str) -> Item:
+    from pipeline.spec import parse  # YAML is needed for this alone
+
+    if os.path.exists(spec) and not os.path.isfile(spec):
+        raise SpecError(f"{spec}: is not a file")
+    return parse(file_content(spec), spec)
 
 
 def plan_without_spec(run: str, kind: str, path: str, spec: Any, targets: Sequence[Target]) -> RunPlan:
@@ -174,10 +169,7 @@ def plan_without_spec(run: str, kind: str, path: str, spec: Any, targets: Sequen
 
 
 def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
-    from pipeline import kinds
-    from pipeline.spec import parse  # YAML is needed for this alone
-
-    item = parse(_spec_content(spec), spec)
+    item = _parse_spec(spec)
     kind = kinds.kind_of(item)
     try:
         declared = kinds.read(kind, item, run)
@@ -211,12 +203,6 @@ def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
     return tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
 
 
-def _spec_content(spec: str) -> bytes:
-    if os.path.exists(spec) and not os.path.isfile(spec):
-        raise SpecError(f"{spec}: is not a file")
-    return file_content(spec)
-
-
 def file_content(path: str) -> bytes:
     """Content of a file that the user named."""
     try:
@@ -233,19 +219,13 @@ def _cycle_error(error: CycleError, spec_of: dict[str, str]) -> SpecError:
 
 
 def package_files() -> list[str]:
-    """Files of the package: plans, and the code of stages, depend on them."""
-    return _installed_record() or _source_files()
+    """Files of the package: plans, and the code of stages, depend on them.
 
-
-def _installed_record() -> list[str]:
-    """File that an installer writes last: an installed package changes only when it is installed again."""
+    An installer writes its record last: an installed package changes only when it is installed again."""
     beside = os.path.dirname(PACKAGE)
     records = (f"{beside}/{name}/RECORD" for name in sorted(os.listdir(beside)) if _RECORDED.fullmatch(name))
-    return [record for record in records if os.path.isfile(record)]
-
-
-def _source_files() -> list[str]:
-    out: list[str] = []
+    if out := [record for record in records if os.path.isfile(record)]:
+        return out
     for folder, inner, names in os.walk(PACKAGE):
         inner[:] = sorted(n for n in inner if n != "__pycache__")
         out += (f"{folder}/{n}" for n in sorted(names) if n.endswith(SOURCES))

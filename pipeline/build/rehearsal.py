@@ -6,10 +6,11 @@ to take as long as others of its step.  All of that together is the plan of a bu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pipeline import kinds
+from pipeline.build.outputs import unreadable_message
 from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import (
@@ -21,15 +22,21 @@ from pipeline.core.freshness import (
     outputs_intact,
     stale_reasons,
 )
-from pipeline.core.graph import Target, room_places, rooms_of, step_of
+from pipeline.core.graph import Target, rooms_of, step_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast, wall_time
+from pipeline.errors import SpecError
 from pipeline.views.plan import BuildPlan, PlanItem, plan_reasons
 
 
 def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:
     rehearsal = _Rehearsal(session)
     for i in sorted(todo):  # the graph's order: each after all it reads from
-        rehearsal.target(i)
+        try:
+            rehearsal.forecasts[i] = rehearsal.forecast(i)
+        except OSError as error:
+            target = session.graph.targets[i]
+            where = f"{session.plans[target.run].spec}:{target.line}"
+            raise SpecError(f"{where}: {target.name}: {unreadable_message(error)}") from error
     return rehearsal.forecasts
 
 
@@ -41,12 +48,13 @@ class _Rehearsal:
         self.after: dict[str, str | None] = {}
         self.forecasts: dict[int, Forecast] = {}
 
-    def target(self, i: int) -> None:
+    def forecast(self, i: int) -> Forecast:
+        """Forecast a target after all that it reads from."""
+        target, in_doubt = self.session.graph.targets[i], i in self.session.suspects
         above = [self.forecasts[j] for j in self.session.graph.above(i) if j in self.forecasts]
-        self.forecasts[i] = self._forecast(self.session.graph.targets[i], i in self.session.suspects, above)
-
-    def _forecast(self, target: Target, in_doubt: bool, above: Sequence[Forecast]) -> Forecast:
-        ignored_by = self._ignored_by(target, above)
+        ignored_by = next((seen.held_by for seen in above if seen.action == IGNORED), "")
+        if self.maker.receipts[target.run].is_ignored(target.name):
+            ignored_by = target.name
         held_by = next((seen.held_by for seen in above if seen.held_by), "")
         if not in_doubt and not held_by and not ignored_by and self.after.keys().isdisjoint(target.inputs):
             return Forecast(FRESH)
@@ -56,58 +64,40 @@ class _Rehearsal:
         if ignored_by:
             return Forecast(IGNORED, found, ignored_by)
         inputs = {p: self.after[p] if p in self.after else self.maker.files.content(p) for p in target.inputs}
-        held_by = held_by or self._missing_input(inputs)
-        action = (self._held_back if held_by else self._action)(target, receipt, recipe, inputs)
-        return Forecast(action, found, held_by)
+        missing = (path for path, content in inputs.items() if content is None and path not in self.after)
+        held_by = held_by or next(missing, "")
+        return Forecast(self._action(target, receipt, recipe, inputs, bool(held_by)), found, held_by)
 
     def _stale_reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
-        content = self.maker.files.content
-        inputs = {path: content(path) for path in target.inputs} if receipt else {}
-        outputs = {path: content(path) for path in target.outputs} if receipt else {}
-        return tuple(stale_reasons(receipt, recipe, inputs, outputs, "" if receipt else self._lacking_why(target)))
-
-    def _lacking_why(self, target: Target) -> str:
-        """Reason for a missing receipt."""
-        receipts = self.maker.receipts[target.run]
-        if receipts.failure(target.name):
-            return FAILED_BEFORE
-        return FORGOTTEN if receipts.is_forgotten(target.name) else NEVER_BUILT
-
-    def _ignored_by(self, target: Target, above: Iterable[Forecast]) -> str:
-        """Name of the target, itself or one above, because of which this one is left out; empty for none."""
-        if self.maker.receipts[target.run].is_ignored(target.name):
-            return target.name
-        return next((seen.held_by for seen in above if seen.action == IGNORED), "")
-
-    def _missing_input(self, inputs: Mapping[str, str | None]) -> str:
-        return next((path for path, content in inputs.items() if content is None and path not in self.after), "")
-
-    def _held_back(
-        self, target: Target, _receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
-    ) -> str:
-        """Forecast for a target that is held back, with all that reads it; it matters only when the target is stale."""
-        contents = [content for content in inputs.values() if content is not None]
-        if len(contents) == len(inputs) and self.maker.is_fresh(target, recipes.result_key(recipe, contents)):
-            return FRESH
-        self.after |= dict.fromkeys(target.outputs)
-        return HELD
+        content, receipts = self.maker.files.content, self.maker.receipts[target.run]
+        if receipt is None:
+            forgotten = FORGOTTEN if receipts.is_forgotten(target.name) else NEVER_BUILT
+            return (Reason(FAILED_BEFORE if receipts.failure(target.name) else forgotten, ""),)
+        inputs = {path: content(path) for path in target.inputs}
+        return tuple(stale_reasons(receipt, recipe, inputs, {path: content(path) for path in target.outputs}))
 
     def _action(
-        self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
+        self,
+        target: Target,
+        receipt: Receipt | None,
+        recipe: dict[str, Any],
+        inputs: Mapping[str, str | None],
+        is_held: bool,
     ) -> str:
-        if None in inputs.values():
-            self.after |= dict.fromkeys(target.outputs)
-            return RUN if self._surely_redone(target, receipt, recipe, inputs) else MAYBE
-        key = recipes.result_key(recipe, inputs.values())  # type: ignore[arg-type]
-        if self.maker.is_fresh(target, key):
+        """Forecast what is done with a target.  One that is held back holds back all that reads it, if it is stale."""
+        contents = [content for content in inputs.values() if content is not None]
+        key = recipes.result_key(recipe, contents) if len(contents) == len(inputs) else ""
+        if key and self.maker.is_fresh(target, key):
             return FRESH
-        stored = self.maker.stores[target.run].peek(key)
-        forgot = self.maker.receipts[target.run].is_forgotten(target.name)
-        if stored and not forgot and len(stored.result.contents) == len(target.outputs):
-            self.after |= dict(zip(target.outputs, stored.result.contents, strict=True))
-            return RECALLED
+        if key and not is_held and not self.maker.receipts[target.run].is_forgotten(target.name):
+            stored = self.maker.stores[target.run].peek(key)
+            if stored and len(stored.contents) == len(target.outputs):
+                self.after |= dict(zip(target.outputs, stored.contents, strict=True))
+                return RECALLED
         self.after |= dict.fromkeys(target.outputs)
-        return RUN
+        if is_held:
+            return HELD
+        return RUN if key or self._surely_redone(target, receipt, recipe, inputs) else MAYBE
 
     def _surely_redone(
         self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
@@ -132,14 +122,13 @@ def target_statuses(session: BuildSession, wanted: Iterable[int]) -> dict[int, T
     """Statuses of `wanted` and all it is made from, in graph order."""
     wanted = {*wanted}
     forecasts = rehearse(session, session.stale(wanted))
-    seen = {i: forecasts.get(i, Forecast(FRESH)) for i in sorted(session.graph.upstream(wanted))}
-    return {i: TargetStatus(_status_of(session, session.graph.targets[i], each), each) for i, each in seen.items()}
-
-
-def _status_of(session: BuildSession, target: Target, forecast: Forecast) -> str:
-    if forecast.action in (FRESH, IGNORED):
-        return forecast.action
-    return FAILED if session.maker.receipts[target.run].failure(target.name) else STALE
+    statuses: dict[int, TargetStatus] = {}
+    for i in sorted(session.graph.upstream(wanted)):
+        forecast, target = forecasts.get(i, Forecast(FRESH)), session.graph.targets[i]
+        if (status := forecast.action) not in (FRESH, IGNORED):
+            status = FAILED if session.maker.receipts[target.run].failure(target.name) else STALE
+        statuses[i] = TargetStatus(status, forecast)
+    return statuses
 
 
 # Of a step that nothing is known of below, so many others are asked: enough for a mean.
@@ -167,35 +156,27 @@ def usual_seconds(session: BuildSession, steps: Iterable[str]) -> dict[str, floa
     return {step: sum(times) / len(times) for step, times in found.items() if times}
 
 
-def expected_seconds(session: BuildSession, todo: Iterable[int]) -> Iterator[tuple[int, float | None, bool]]:
-    """Yield (target, seconds, guessed): its own last time, or else what is usual in its step."""
-    own: Mapping[int, float | None] = {i: last_seconds(session, session.graph.targets[i]) for i in todo}
-    steps = {step_of(session.graph.targets[i].name) for i, seconds in own.items() if seconds is None}
-    means = usual_seconds(session, steps) if steps else {}
-    for i, seconds in own.items():
-        mean = means.get(step_of(session.graph.targets[i].name))
-        yield (i, seconds, False) if seconds is not None else (i, mean, mean is not None)
+def expected_seconds(session: BuildSession, todo: Iterable[int]) -> dict[int, tuple[float | None, bool]]:
+    """Seconds of each target, and if they are guessed: its own last time, or else what is usual in its step."""
+    own = {i: last_seconds(session, session.graph.targets[i]) for i in todo}
+    untried = {i: step_of(session.graph.targets[i].name) for i, seconds in own.items() if seconds is None}
+    means = usual_seconds(session, untried.values()) if untried else {}
+    guesses = {i: (means.get(step), step in means) for i, step in untried.items()}
+    return {i: guesses.get(i, (seconds, False)) for i, seconds in own.items()}
 
 
 def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int], jobs: int) -> BuildPlan:
     graph = session.graph
     forecasts = {i: seen for i, seen in rehearse(session, todo).items() if seen.action != FRESH}
     running = [i for i, seen in forecasts.items() if seen.action in (RUN, MAYBE)]
-    times = {i: (seconds, guessed) for i, seconds, guessed in expected_seconds(session, running)}
+    times = expected_seconds(session, running)
     items = []
     for i, seen in forecasts.items():
         name = graph.targets[i].name
         items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False))))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
     own = {i: rooms_of(graph.targets[i]) for i in seconds}
-    at_once = wall_time(seconds, {i: graph.above(i) for i in seconds}, own, room_places(session.plans.values()), jobs)
-    return BuildPlan(
-        items, len(graph.upstream(wanted)), sum(seconds.values()), at_once, jobs, [*_outlook_lines(session, wanted)]
-    )
-
-
-def _outlook_lines(session: BuildSession, wanted: Iterable[int]) -> Iterator[str]:
-    """Lines of outlook for runs that are asked for, not for those that they only read from."""
-    for run in dict.fromkeys(session.graph.targets[i].run for i in sorted(wanted)):
-        plan = session.plans[run]
-        yield from (f"{run}: {line}" for line in kinds.outlook(plan.kind, plan.targets))
+    at_once = wall_time(seconds, {i: graph.above(i) for i in seconds}, own, session.room_places(), jobs)
+    asked = [session.plans[run] for run in dict.fromkeys(graph.targets[i].run for i in sorted(wanted))]
+    outlook = [f"{plan.run}: {line}" for plan in asked for line in kinds.outlook(plan.kind, plan.targets)]
+    return BuildPlan(items, len(graph.upstream(wanted)), sum(seconds.values()), at_once, jobs, outlook)

@@ -13,7 +13,7 @@ States of a build:
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from threading import Thread
@@ -27,7 +27,6 @@ from pipeline.build.board import Board
 from pipeline.build.make import Busy
 from pipeline.build.rehearsal import TargetStatus, target_statuses
 from pipeline.build.session import BuildSession
-from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED
 from pipeline.core.text import join_names, target_count
 from pipeline.errors import BuildInterrupted
@@ -39,18 +38,18 @@ from pipeline.store.receipts import IGNORED as IGNORED_LINE
 class TargetTask(Task):  # type: ignore[misc]
     """Task of doit's that knows its target."""
 
-    def __init__(self, target: Target, needs: Iterable[str]) -> None:
+    def __init__(self, session: BuildSession, i: int) -> None:
+        target = session.graph.targets[i]
         super().__init__(
             target.name,
             None,
             file_dep=target.inputs,
             targets=target.outputs,
-            task_dep=list(needs),
+            task_dep=[session.graph.targets[j].name for j in session.graph.above(i)],
             clean=True,
             subtask_of=target.run,
             doc=join_names(target.outputs),
         )
-        self.target = target
 
 
 def doit_tasks(session: BuildSession) -> list[Task]:
@@ -60,13 +59,8 @@ def doit_tasks(session: BuildSession) -> list[Task]:
         own = [t for t in session.graph.targets if t.run == run]
         doc = f"{plan.kind}, {target_count(len(own))} ({plan.spec})"
         group = Task(run, None, task_dep=[t.name for t in own], has_subtask=True, doc=doc)
-        out += [group, *(doit_task(session, session.graph.index[t.name]) for t in own)]
+        out += [group, *(TargetTask(session, session.graph.index[t.name]) for t in own)]
     return out
-
-
-def doit_task(session: BuildSession, i: int) -> TargetTask:
-    targets = session.graph.targets
-    return TargetTask(targets[i], [targets[j].name for j in session.graph.above(i)])
 
 
 class ReceiptDatabase:
@@ -114,8 +108,7 @@ class ReceiptDatabase:
         self.session.maker.receipts[name.partition(":")[0]].append([receipt_entry(name, event, {})])
 
     def close(self) -> None:
-        for receipts in self.session.maker.receipts.values():
-            receipts.sync()
+        self.session.sync_receipts()
         self.session.close()
 
 
@@ -137,35 +130,37 @@ class RoomRunner(Runner):  # type: ignore[misc]
 
     def __init__(self, session: BuildSession, todo: set[int], jobs: int, reporter: Any, go_on: bool) -> None:
         super().__init__(ReceiptDatabase(session), reporter, continue_=go_on)
+        threads = max(1, min(jobs, len(todo)))
         self._session = session
-        self._board = Board(session, todo, go_on)
+        self._board = Board(session, todo, threads, go_on)
+        self.statuses = self._board.statuses
         session.maker.say = self._board.say
         # They live as long as the build, since children may be bound to the thread that started them.
-        self._threads = [Thread(target=self._work, daemon=True) for _ in range(max(1, min(jobs, len(todo))))]
+        self._threads = [Thread(target=self._work, daemon=True) for _ in range(threads)]
         self._fault: BaseException | None = None
-
-    @property
-    def statuses(self) -> dict[int, str]:
-        return self._board.statuses
 
     def run_tasks(self, _dispatcher: TaskSelection) -> None:
         with self._stop_on_signals():
             try:
-                self._start()
-                self._follow_threads()
+                self._start_threads()
+                while not self._board.all_left.is_set():
+                    self._board.has_news.wait(WAKE_SECONDS)
+                    self._board.all_left.wait(SYNC_SECONDS)
+                    self._catch_up()
+                self._catch_up()
             except BaseException as error:  # noqa: BLE001 - raised below, once nothing runs any more
                 self._stop(error)
-                self._wait_for_threads()
+                while not self._board.all_left.wait(WAKE_SECONDS):
+                    pass
         for thread in filter(Thread.is_alive, self._threads):
             thread.join()
-        self._sync()
+        self._session.sync_receipts()
         if FAILED in self.statuses.values():
             self.final_result = FAILURE
         if self._fault is not None:
             raise self._fault
 
-    def _start(self) -> None:
-        self._board.enter(len(self._threads))
+    def _start_threads(self) -> None:
         for n, thread in enumerate(self._threads):
             try:
                 thread.start()
@@ -173,22 +168,11 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 self._board.leave(len(self._threads) - n)
                 raise
 
-    def _follow_threads(self) -> None:
-        while not self._board.all_left.is_set():
-            self._board.has_news.wait(WAKE_SECONDS)
-            self._board.all_left.wait(SYNC_SECONDS)
-            self._catch_up()
-        self._catch_up()
-
-    def _wait_for_threads(self) -> None:
-        while not self._board.all_left.wait(WAKE_SECONDS):
-            pass
-
     def _catch_up(self) -> None:
         """Sync what was recorded, then tell of it."""
         news = self._board.news()
         if news:
-            self._sync()
+            self._session.sync_receipts()
         for store in self._session.maker.stores.values():
             store.release()
         for target, outcome in news:
@@ -198,10 +182,6 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 self.reporter.target_progress(target, outcome)
             else:
                 self.reporter.target_ended(target, outcome)
-
-    def _sync(self) -> None:
-        for receipts in self._session.maker.receipts.values():
-            receipts.sync()
 
     def _work(self) -> None:
         """Work of each thread: make targets until there are none."""
@@ -239,13 +219,9 @@ class RoomRunner(Runner):  # type: ignore[misc]
     @contextmanager
     def _stop_on_signals(self) -> Iterator[None]:
         """Stop on SIGINT, SIGTERM and SIGHUP: commands are ended; what is finished by then is recorded."""
-
-        def interrupted(number: int, _frame: object) -> None:
-            self._stop(BuildInterrupted(number))
-
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         heeded = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]  # nohup, a background job
-        before = {n: signal.signal(n, interrupted) for n in heeded}
+        before = {n: signal.signal(n, lambda number, _: self._stop(BuildInterrupted(number))) for n in heeded}
         try:
             yield
         finally:

@@ -6,6 +6,7 @@ import fnmatch
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from pipeline import kinds
 from pipeline.build import project
@@ -42,15 +43,13 @@ class BuildSession:
         self.listed_files: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
         files, receipts = self._load_files(), {run: Receipts(run) for run in self.plans}
         stages = {run: kinds.stages(plan.kind) for run, plan in self.plans.items()}
-        self.maker = Maker(self.graph, files, receipts, self._stores(), stages, locks, always)
+        by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
+        stores = {run: by_folder[plan.store] for run, plan in self.plans.items()}
+        self.maker = Maker(self.graph, files, receipts, stores, stages, locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
         if always:
             self.suspects = set(range(len(self.graph.targets)))
-
-    def _stores(self) -> dict[str, Store]:
-        by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
-        return {run: by_folder[plan.store] for run, plan in self.plans.items()}
 
     def _load_files(self) -> Files:
         """Load what is known from the last builds, and mark the targets that this leaves in doubt."""
@@ -68,43 +67,28 @@ class BuildSession:
             between |= {path for path in known.keys() & fresh.keys() if known[path][0] != fresh[path][0]}
             known |= fresh
             self.watched |= more.watched
-            if self._same_deciding_files(plan, seen):
-                self._doubt(changed, more)
-                self.listed_files[run] = seen.files[len(plan.sources) + 1 :]
+            files, signatures = _deciding_files(plan)  # anew: the look may be older than the plan, and than our lock
+            same = (files, signatures) == (seen.files[: len(files)], seen.signatures[: len(files)])
+            if same and project.NO_SIGNATURE not in plan.signatures:
+                self._doubt_paths(with_patterns_behind(changed, more.watched))
+                self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
+                self.listed_files[run] = seen.files[len(files) :]
             else:
                 self._doubt_run(run)
-        for path in with_patterns_behind(between, self.watched):
-            self.suspects.update(self.graph.touching(path))
+        self._doubt_paths(with_patterns_behind(between, self.watched))
         return Files(known)
-
-    @staticmethod
-    def _deciding_files(plan: project.RunPlan) -> list[str]:
-        """Files that decide on every target of a run: what makes its plan, and its receipts."""
-        return [*plan.sources, Receipts.path_of(plan.run)]
-
-    def _same_deciding_files(self, plan: project.RunPlan, seen: state.StateHead) -> bool:
-        """Compare anew: the look that led here may be older than the plan, and than our lock."""
-        deciding = self._deciding_files(plan)
-        now = [*plan.signatures, state.signature(deciding[-1])]
-        saved = project.NO_SIGNATURE not in plan.signatures
-        return saved and (deciding, now) == (seen.files[: len(now)], seen.signatures[: len(now)])
 
     def _doubt_run(self, run: str) -> None:
         self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)
 
-    def _doubt(self, changed: set[str], more: state.StateDetails) -> None:
-        for path in with_patterns_behind(changed, more.watched):
+    def _doubt_paths(self, paths: Iterable[str]) -> None:
+        for path in paths:
             self.suspects.update(self.graph.touching(path))
-        self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
 
     def select(self, words: Iterable[str]) -> set[int]:
-        """Select targets by name (`run:target`), run, step, path of an output, or pattern of names or paths; all for
-        no words."""
-        wanted: set[int] = set()
-        words = list(words)
-        for word in words:
-            wanted |= self._select_word(word)
-        return wanted if words else set(range(len(self.graph.targets)))
+        """Select targets by name, run, step, path of an output, or pattern of names or paths; all for no words."""
+        chosen = [self._select_word(word) for word in words]
+        return set().union(*chosen) if chosen else set(range(len(self.graph.targets)))
 
     def _select_word(self, word: str) -> set[int]:
         if word in self.graph.index:
@@ -122,11 +106,13 @@ class BuildSession:
         closest = did_you_mean(word, [*steps, *named], steps)
         raise SpecError(f"there is no target '{word}'{closest}; `coppice list --all` shows all")
 
+    def room_places(self) -> dict[str, int]:
+        """Collect the places of all rooms, by `run:room`."""
+        return {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
+
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Find, in what `wanted` needs, the targets that are in doubt or made from such."""
         needed = self.graph.upstream(wanted)
-        if not self.suspects & needed:
-            return set()
         return self.graph.downstream(self.suspects & needed) & needed
 
     def check_sources(self, todo: Collection[int]) -> None:
@@ -138,10 +124,17 @@ class BuildSession:
                 if path not in self.graph.writer:
                     asked.setdefault(path, target)
         for path, target in asked.items():
-            if not os.path.exists(path) and self.maker.files.content(path) is None:
-                missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
-                raise SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {_missing_hint(path)}")
+            with suppress(OSError):  # there, but not to be read, in which its target fails
+                if not os.path.exists(path) and self.maker.files.content(path) is None:
+                    raise self._missing_error(path, target)
         self._check_folders(todo)
+
+    def _missing_error(self, path: str, target: Target) -> SpecError:
+        hint = "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"
+        if os.path.islink(path):
+            hint = "it is a symbolic link that leads nowhere"
+        missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
+        return SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {hint}")
 
     def _check_folders(self, todo: Collection[int]) -> None:
         """Check that no output leaves the run's folder through a symbolic link."""
@@ -166,18 +159,16 @@ class BuildSession:
             for part in ("stage", "logs"):
                 os.makedirs(f"{noop.folder(run)}/{part}", exist_ok=True)
 
-    def save(self, ended: Mapping[int, str]) -> None:
+    def save(self, statuses: Mapping[int, str]) -> None:
         """Remember signatures and contents, so that the next look costs a stat a file."""
-        ok = {i for i, status in ended.items() if status != FAILED}
+        ok = {i for i, status in statuses.items() if status != FAILED}
         files = self.maker.files
         moved = with_patterns_behind(files.unstable, {**self.watched, **files.watched})
-        self.suspects = (self.suspects_below() - ok) | {i for path in moved for i in self.graph.touching(path)}
+        self.suspects = self.graph.downstream(self.suspects) - ok
+        self._doubt_paths(moved)
         for run, plan in self.plans.items():
             self.maker.receipts[run].compact(len(plan.targets))
             self._save_run(run, plan)
-
-    def suspects_below(self) -> set[int]:
-        return self.graph.downstream(self.suspects) if self.suspects else set()
 
     def _save_run(self, run: str, plan: project.RunPlan) -> None:
         watched = {**self.watched, **self.maker.files.watched}
@@ -187,21 +178,20 @@ class BuildSession:
             paths = dict.fromkeys(path for t in plan.targets for path in (*t.inputs, *t.outputs))
             watched = {path: behind for path, behind in watched.items() if path in paths}
             plain = [path for path in paths if path not in watched]
-            listed = [*dict.fromkeys([*plain, *(w for behind in watched.values() for w in behind)])]
+            behind_watched = [path for behind in watched.values() for path in behind]
+            listed = sorted(dict.fromkeys([*plain, *behind_watched]), key=state.folder_of)
         signatures, contents = self.maker.files.signatures(listed)
         doubted = [self.graph.targets[i] for i in sorted(self.suspects - self.aside)]
         suspects = [target.name for target in doubted if target.run == run]
-        deciding = self._deciding_files(plan)
-        seen = state.StateHead(
-            noop.FORMAT,
-            not suspects,
-            len(plan.targets),
-            plan.needs,
-            [*deciding, *listed],
-            [*plan.signatures, state.signature(deciding[-1]), *signatures],
-        )
+        deciding, signed = _deciding_files(plan)
+        files = [*deciding, *listed]
+        seen = state.StateHead(noop.FORMAT, not suspects, len(plan.targets), plan.needs, files, [*signed, *signatures])
         known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
         write_whole(f"{noop.folder(run)}/state", state.dump_state(seen, known), durable=False)
+
+    def sync_receipts(self) -> None:
+        for receipts in self.maker.receipts.values():
+            receipts.sync()
 
     def close(self) -> None:
         self.maker.kept.close()
@@ -211,23 +201,22 @@ class BuildSession:
             self.maker.stores[run].close()
 
 
+def _deciding_files(plan: project.RunPlan) -> tuple[list[str], list[int]]:
+    """Files that decide on every target of a run (what makes its plan, and its receipts), and their signatures."""
+    receipts = Receipts.path_of(plan.run)
+    return [*plan.sources, receipts], [*plan.signatures, state.signature(receipts)]
+
+
 def with_patterns_behind(changed: Collection[str], watched: Mapping[str, list[str]]) -> set[str]:
     """Add to `changed` the folders and patterns that one of them is behind."""
     changed = {*changed}
     return changed | {pattern for pattern, behind in watched.items() if not changed.isdisjoint(behind)}
 
 
-def _missing_hint(path: str) -> str:
-    if os.path.islink(path):
-        return "it is a symbolic link that leads nowhere"
-    return "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"
-
-
 def _is_running(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        with suppress(PermissionError):  # somebody else's
+            os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True  # somebody else's
     return True

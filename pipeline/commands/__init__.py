@@ -12,11 +12,8 @@ build          a build from words to exit code, with all its reporters
 run            run
 doit_commands  list, info, clean, forget, ignore; and those of doit that mean nothing here
 help           help
-questions      why, plan, graph
-advance        advance
+questions      why, plan, graph, explain, replay
+searches       advance, calibrate, holdout
 tree           tree
-accounts       explain, replay
-upkeep         init, gc
-proofs         bank, bg, mcts, stats
-calibrate      calibrate
-holdout        holdout"""
+upkeep         init, schema, gc
+proofs         bank, bg, mcts, stats"""

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection, doit_task
+from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
-from pipeline.core.graph import Target, room_places
+from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome
 from pipeline.core.text import join_names
 from pipeline.kinds import Follower
 from pipeline.machine.lock import lock_runs
 from pipeline.views.events import Build, Reporter
-from pipeline.views.reporters import REPORTERS, ReporterGroup, junit_reporter
+from pipeline.views.reporters import REPORTERS, ReporterGroup
 
 
 class FollowerReporter(Reporter):
@@ -35,14 +35,11 @@ class FollowerReporter(Reporter):
         self._follower: Follower | None = None
 
     def initialize(self, tasks: Any, selected: Any) -> None:
-        todo = self._own_targets(self.build.targets[i] for i in sorted(self.build.todo))
-        makes = kinds.ability_module(self._kind, kinds.FOLLOW)
-        follower = makes.follower(self._run, self._own_targets(self.build.targets), todo)
+        own = {i: target for i, target in enumerate(self.build.targets) if target.run == self._run}
+        todo = [target for i, target in own.items() if i in self.build.todo]
+        follower = kinds.ability_module(self._kind, kinds.FOLLOW).follower(self._run, [*own.values()], todo)
         follower.begin()
         self._follower = follower
-
-    def _own_targets(self, targets: Iterable[Target]) -> Sequence[Target]:
-        return [target for target in targets if target.run == self._run]
 
     def stopping(self, why: str) -> None:
         self._stopped = True
@@ -56,14 +53,8 @@ class FollowerReporter(Reporter):
             self._follower.target_ended(target, outcome)
 
     def complete_run(self) -> None:
-        if self._follower and (said := self._follower.finish(self._stopped)):
-            sys.stderr.write(f"{self._run}: {said}\n")
-
-
-def followers(plans: Mapping[str, RunPlan]) -> Iterator[FollowerReporter]:
-    return (
-        FollowerReporter(plan.kind, run) for run, plan in plans.items() if kinds.has_ability(plan.kind, kinds.FOLLOW)
-    )
+        if self._follower and (text := self._follower.finish(self._stopped)):
+            sys.stderr.write(f"{self._run}: {text}\n")
 
 
 class ForeignReporter(Reporter):
@@ -76,16 +67,10 @@ class ForeignReporter(Reporter):
         self._theirs.execute_task(self._task(target))
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        done = self._task(target)
-        if outcome.status == FRESH:
-            self._theirs.skip_uptodate(done)
-        elif outcome.status == IGNORED:
-            self._theirs.skip_ignore(done)
-        elif outcome.status in (FAILED, SKIPPED):
-            failure = TaskFailed if outcome.status == FAILED else UnmetDependency
-            self._theirs.add_failure(done, failure(outcome.why))
-        else:
-            self._theirs.add_success(done)
+        events = {FRESH: "skip_uptodate", IGNORED: "skip_ignore", FAILED: "add_failure", SKIPPED: "add_failure"}
+        failures = {FAILED: TaskFailed, SKIPPED: UnmetDependency}
+        details = [failures[outcome.status](outcome.why)] if outcome.status in failures else []
+        getattr(self._theirs, events.get(outcome.status, "add_success"))(self._task(target), *details)
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         if hasattr(self._theirs, "initialize"):  # doit asks that, too
@@ -95,7 +80,7 @@ class ForeignReporter(Reporter):
         self._theirs.complete_run()
 
     def _task(self, target: Target) -> TargetTask:
-        return doit_task(self._session, self._session.graph.index[target.name])
+        return TargetTask(self._session, self._session.graph.index[target.name])
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
@@ -113,27 +98,24 @@ def build_locked(
     aside: Sequence[Target] = (),
 ) -> int:
     """Build, for a caller who has the locks of `plans`.  `aside`: targets that no plan has."""
-    session = BuildSession(plans, locks, params["always"], aside)
-    try:
-        return _build_targets(session, session.select(words), params, reporters)
-    finally:
-        session.close()
-
-
-def _build_targets(
-    session: BuildSession, wanted: set[int], params: Mapping[str, Any], reporters: Mapping[str, Any]
-) -> int:
-    todo = session.stale(wanted)
-    session.check_sources(todo)
-    session.prepare()
-    _warn_unset(session, todo)
-    at_once = job_count(params["num_process"], session.plans)
-    with _report_stream(params["outfile"]) as stream:
+    with ExitStack() as closed:
+        session = closed.enter_context(closing(BuildSession(plans, locks, params["always"], aside)))
+        graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
+        wanted = session.select(words)
+        todo = session.stale(wanted)
+        session.check_sources(todo)
+        session.prepare()
+        _warn_unset(session, todo)
+        at_once = job_count(params["num_process"], plans)
+        stream = closed.enter_context(open(out, "w", encoding="utf-8")) if isinstance(out, str) else sys.stdout
         reporter = _reporter(session, stream, params, reporters)
-        reporter.begin(_announcement(session, wanted, todo, at_once))
+        needed, places = graph.upstream(wanted), session.room_places()
+        reporter.begin(
+            Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
+        )
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         try:
-            code = int(runner.run_all(TaskSelection({}, [session.graph.targets[i].name for i in sorted(wanted)])))
+            code = int(runner.run_all(TaskSelection({}, [graph.targets[i].name for i in sorted(wanted)])))
         except BaseException:
             with suppress(OSError):  # what has gone wrong is told, not that it cannot be remembered what has not
                 session.save(runner.statuses)
@@ -157,31 +139,23 @@ def _reporter(
     session: BuildSession, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]
 ) -> ReporterGroup:
     """Make the reporter that was asked for, with the followers of runs and JUnit's beside it."""
+    followed = [plan for plan in session.plans.values() if plan.kind in kinds.FOLLOW.kinds]
+    group: list[Reporter] = [FollowerReporter(plan.kind, plan.run) for plan in followed]
     name = params["reporter"]
-    made = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
-    if not isinstance(made, Reporter):
-        made = ForeignReporter(made, session)
-    return ReporterGroup(
-        [*followers(session.plans), made, *([junit_reporter(params["junit"])] if params["junit"] else [])]
-    )
+    reporter = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
+    group.append(reporter if isinstance(reporter, Reporter) else ForeignReporter(reporter, session))
+    if params["junit"]:
+        from pipeline.views.junit import JUnitReporter
+
+        group.append(JUnitReporter(params["junit"]))
+    return ReporterGroup(group)
 
 
-def _report_stream(named: Any) -> AbstractContextManager[Any]:
-    """Open the file of `-o`, or standard output."""
-    return open(named, "w", encoding="utf-8") if isinstance(named, str) else nullcontext(sys.stdout)
-
-
-def _announcement(session: BuildSession, wanted: set[int], todo: set[int], at_once: int) -> Build:
-    graph, receipts = session.graph, session.maker.receipts
-    needed, places = graph.upstream(wanted), room_places(session.plans.values())
-    return Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
-
-
-def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
+def job_count(jobs: int, plans: Mapping[str, RunPlan]) -> int:
     """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants."""
-    if asked < 0:
-        raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
-    if asked:
-        return asked
+    if jobs < 0:
+        raise InvalidCommand(f"-n {jobs}: give 1 or more, or 0 for as many as there are CPUs")
+    if jobs:
+        return jobs
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(cpus, *(plan.at_once for plan in plans.values()))

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from getopt import GetoptError, gnu_getopt
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from doit.cmd_base import DoitCmdBase, TaskLoader2
 from doit.cmd_run import Run as StockRun
@@ -47,58 +48,41 @@ MISTAKES = [
 # How a command is told what it is about.
 NAME = "RUN | RUN:STEP | RUN:TARGET | PATTERN | FILE"
 NAMES = f"[{NAME}]..."
-opt_json = {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"}
-opt_jobs = {
-    "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
-    "help": "how many targets at once; 0 stands for as many as there are CPUs [default: 0]",
-}  # fmt: skip
 
 
-def mistake_text(error: CmdParseError) -> str:
-    """Reword doit's message about an option: one line, with the names that are typed."""
-    text = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
-    for said, better in MISTAKES:
-        text = re.sub(said, better, text, flags=re.DOTALL)
-    return text
+def option(
+    name: str, text: str, default: bool | int | str | None = False, metavar: str = "", **others: str
+) -> dict[str, Any]:
+    """Option as doit wants it: a switch, or with a `metavar` one that takes a value; None stands for none."""
+    kind = str if default is None else type(default)
+    plain = {"name": name, "long": name.replace("_", "-"), "type": kind, "default": default, "metavar": metavar}
+    return {**plain, "help": text, **others}
 
 
-def abbreviated(words: Sequence[str], short: str, long: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Find the first option that is not written in full, and those it may stand for; words are read as by getopt."""
-    valued = {name[:-1] for name in long if name.endswith("=")}
-    names = {name.removesuffix("=") for name in long}
+opt_json = option("json", "print JSON, for tools")
+opt_jobs = option(
+    "num_process", "how many targets at once; 0 stands for as many as there are CPUs [default: 0]", 0, "N",
+    short="n", long="process",
+)  # fmt: skip
+
+
+def check_whole(words: Sequence[str], parser: CmdParse) -> None:
+    """Refuse an option cut short: getopt takes `--bud` for --budget, and for another one once that begins so too."""
+    letters = {*re.findall("(.):", parser.get_short())}  # short options that take a value
+    names = {name.removesuffix("="): name.endswith("=") for name in parser.get_long()}
     left = iter(words)
     for word in left:
         name, equals, _ = word.removeprefix("--").partition("=")
         if word == "--":
-            return None
+            return
         if not word.startswith("--"):
-            if word[:1] == "-" and _wants_value(word[1:], short):
-                next(left, None)
-        elif name not in names:
-            if meant := sorted(f"--{each}" for each in names if each.startswith(name)):
-                return name, meant
-        elif name in valued and not equals:
+            takes_next = word[:1] == "-" and word[-1:] in letters and letters.isdisjoint(word[1:-1])
+        elif meant := [] if name in names else sorted(f"--{each}" for each in names if each.startswith(name)):
+            raise CmdParseError(f"--{name} is no option; write it in full: {' or '.join(meant)}")
+        else:
+            takes_next = names.get(name, False) and not equals
+        if takes_next:
             next(left, None)
-    return None
-
-
-def _wants_value(letters: str, short: str) -> bool:
-    """Check if the last of several short options in one word takes the next word."""
-    for at, letter in enumerate(letters, 1):
-        if f"{letter}:" in short:
-            return at == len(letters)
-    return False
-
-
-class WordCount(NamedTuple):
-    """Number of words that a command takes; `what` begins the message about any other number."""
-
-    least: int
-    most: int
-    what: str
-
-
-ONE_RUN = WordCount(1, 1, "name one run")
 
 
 class SpecCommand(DoitCmdBase):  # type: ignore[misc]
@@ -107,14 +91,15 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     In a project that is not made of specs (its dodo.py does not say so) doit does what it always did."""
 
     preferred: ClassVar[Mapping[str, str]] = {}  # defaults of options, where doit's do not suit
-    takes: ClassVar[WordCount | None] = None
+    # How many words, at least and at most; and what begins the message about any other number.
+    takes: ClassVar[tuple[int, float, str]] = (0, inf, "")
     after_interrupt = "what was finished is kept"  # the rest of the message when a signal stopped a build
 
     def parse_execute(self, in_args: list[str]) -> int:
         self.words = in_args
         try:
             if getattr(self.loader, "looked", False):
-                self.check_whole(CmdParse(self.get_options()))
+                check_whole(in_args, CmdParse(self.get_options()))
             code = int(super().parse_execute(in_args) or 0)
             sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
         except BrokenPipeError:
@@ -140,8 +125,9 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         def answer() -> int:
             params, args = self.parse_words()
             params.update_defaults(config)
-            if self.takes and not self.takes.least <= len(args) <= self.takes.most:
-                raise InvalidCommand(f"{self.name}: {self.takes.what}, not {len(args)}")
+            least, most, what = self.takes
+            if not least <= len(args) <= most:
+                raise InvalidCommand(f"{self.name}: {what}, not {len(args)}")
             try:
                 return self.on_specs(params, args)
             except BuildInterrupted as error:
@@ -149,41 +135,32 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
 
         return exit_code_of(answer, (SpecError, InvalidCommand))
 
-    def mistake_line(self, error: CmdParseError) -> str:
-        return f"{self.name}: {mistake_text(error)}; see `{self.bin_name} help {self.name}`"
+    def mistake_line(self, error: CmdParseError | GetoptError) -> str:
+        """Reword a message about an option: one line, with the names that are typed."""
+        text = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
+        for pattern, better in MISTAKES:
+            text = re.sub(pattern, better, text, flags=re.DOTALL)
+        return f"{self.name}: {text}; see `{self.bin_name} help {self.name}`"
 
     def parse_words(self) -> tuple[Any, list[str]]:
         """Parse options anywhere; doit stops at the first word, since a task may have options of its own."""
-        parser = CmdParse(
-            [CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS_OPTIONS]
-        )
+        parser = CmdParse([CmdOption(each) for each in self.cmd_options if each["name"] not in MEANINGLESS_OPTIONS])
         parser.overwrite_defaults({**self.preferred, **self.config_vals})
         try:
-            self.check_whole(parser)
+            check_whole(self.words, parser)
             options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
-        except CmdParseError as error:
-            raise InvalidCommand(self.mistake_line(error)) from error
-        except GetoptError as error:
-            raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
-        try:
             valued = {f"--{name[:-1]}" for name in parser.get_long() if name.endswith("=")}
             valued |= {f"-{name}" for name in re.findall("(.):", parser.get_short())}
             parts = [part for name, value in options for part in ([name, value] if name in valued else [name])]
             params, words = parser.parse(parts + words)
-        except CmdParseError as error:
+        except (CmdParseError, GetoptError) as error:
             raise InvalidCommand(self.mistake_line(error)) from error
-        every = DefaultUpdate({option["name"]: option["default"] for option in self.cmd_options})
+        every = DefaultUpdate({each["name"]: each["default"] for each in self.cmd_options})
         every.update(params)
         return every, words
 
-    def check_whole(self, parser: CmdParse) -> None:
-        """Refuse an option cut short: getopt takes `--bud` for --budget, and for another one once that begins
-        so too."""
-        if short := abbreviated(self.words, parser.get_short(), parser.get_long()):
-            raise CmdParseError(f"--{short[0]} is no option; write it in full: {' or '.join(short[1])}")
-
     def run_stock(self, params: Any, args: list[str]) -> int:
-        """doit's own command of the name."""
+        """Run doit's own command of the name."""
         return int(super().execute(params, args) or 0)
 
     def get_options(self) -> list[CmdOption]:
@@ -191,7 +168,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         options: list[CmdOption] = super().get_options()
         if not getattr(self.loader, "looked", False):
             return options
-        return [option for option in options if option.name not in MEANINGLESS_OPTIONS and option.section == ""]
+        return [each for each in options if each.name not in MEANINGLESS_OPTIONS and each.section == ""]
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         """Run the command in a project made of specs; its exit code."""
@@ -207,6 +184,11 @@ class NewCommand(SpecCommand):
         """Run doit's own command of that name."""
         run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
         return int(run.parse_execute([self.name, *self.words]) or 0)
+
+
+class OneRunCommand(NewCommand):
+    doc_usage = "RUN"
+    takes = (1, 1, "name one run")
 
 
 @contextmanager
@@ -254,10 +236,7 @@ class CoppiceMain(DoitMain):  # type: ignore[misc]
 
     def get_cmds(self) -> Any:
         """Ours only, and imported when asked for; plugins are for the `doit` command."""
-        cmds = PluginDict()
-        for name, place in COMMANDS.items():
-            cmds[name] = PluginEntry("COMMAND", name, place)
-        return cmds
+        return PluginDict({name: PluginEntry("COMMAND", name, place) for name, place in COMMANDS.items()})
 
     def process_args(self, cmd_args: list[str]) -> list[str]:
         """doit takes name=value for a variable of its own; here such a word is the name of something unknown."""

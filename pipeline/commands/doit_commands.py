@@ -21,7 +21,7 @@ from doit.exceptions import InvalidCommand
 
 from pipeline.build.runner import ReceiptDatabase, doit_tasks
 from pipeline.build.session import BuildSession
-from pipeline.commands.command import SpecCommand, WordCount
+from pipeline.commands.command import SpecCommand
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import plans_for, run_answer
 from pipeline.machine.lock import lock_runs
@@ -42,20 +42,14 @@ class TaskCommand(SpecCommand):
     def on_tasks(self, session: BuildSession, params: Mapping[str, Any], args: list[str]) -> int:
         self.task_list = doit_tasks(session)
         self.dep_manager = ReceiptDatabase(session)
-        self.sel_tasks = task_names(session, args)
-        self.sel_default_tasks = not args
+        tasks: dict[str, None] = {}  # each once: a run as it is, otherwise the targets that a word stands for
+        for word in args:
+            own = [] if word in session.plans else sorted(session.select([word]))
+            tasks |= dict.fromkeys([session.graph.targets[i].name for i in own] or [word])
+        self.sel_tasks, self.sel_default_tasks = [*tasks], not args
         names = self._execute.__code__.co_varnames[1 : self._execute.__code__.co_argcount]
         values = {**params, "pos_args": self.sel_tasks}
         return int(self._execute(**{name: values[name] for name in names}) or 0)
-
-
-def task_names(session: BuildSession, words: list[str]) -> list[str]:
-    """Names of tasks, each once: a run as it is, otherwise the targets that a word stands for."""
-    out: dict[str, None] = {}
-    for word in words:
-        own = [] if word in session.plans else sorted(session.select([word]))
-        out |= dict.fromkeys([session.graph.targets[i].name for i in own] or [word])
-    return [*out]
 
 
 class ListCommand(TaskCommand, StockList):  # type: ignore[misc]
@@ -70,7 +64,7 @@ class ListCommand(TaskCommand, StockList):  # type: ignore[misc]
 
 class InfoCommand(TaskCommand, StockInfo):  # type: ignore[misc]
     name = "info"
-    takes = WordCount(1, 1, "name one run, step or target")
+    takes = (1, 1, "name one run, step or target")
 
     def on_tasks(self, session: BuildSession, params: Mapping[str, Any], args: list[str]) -> int:
         from pipeline.build.inquiry import run_info, step_info, target_info
@@ -149,7 +143,7 @@ class DumpDBCommand(MeaninglessCommand, StockDumpDB):  # type: ignore[misc]
     base_options = ()  # it names the database itself
 
     def execute(self, params: Any, args: list[str]) -> int:
-        """doit's own needs no dodo.py."""
+        """Do without a dodo.py, as doit's own does."""
         return super().execute(params, args) if os.path.exists(params["dodoFile"]) else self.run_stock(params, args)
 
     def run_stock(self, params: Any, args: list[str]) -> int:

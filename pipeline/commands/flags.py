@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from pipeline.errors import SpecError
@@ -14,7 +14,6 @@ from pipeline.spec_fields import Field, plain_help
 _PLAIN_WORD = re.compile(r"[\w.+-]+")
 
 Keys = Mapping[str, Item]
-ItemReader = Callable[[Item, str], Any]
 
 
 class TypedItem(Item):
@@ -35,18 +34,15 @@ class FlagValue(NamedTuple):
 
 
 def flag_options(flags: Iterable[Field]) -> Iterator[dict[str, Any]]:
-    """As doit wants them; None stands for a flag that is not given."""
+    """Options as doit wants them; None stands for a flag that is not given."""
     for flag in flags:
+        text = plain_help(flag.help).replace("`", "").partition(". ")[0]  # the first sentence, and the default
+        if flag.default not in (None, "") and flag.default is not False:
+            text += f" [{yaml_text(flag.default)}]"
         long = long_name(flag.key)
         inverse = {"inverse": f"no-{long}"} if flag.inverse else {}
         value = {"type": str, "metavar": flag.value} if flag.value else {"type": bool}
-        yield {"name": flag.key, "long": long, "default": None, "help": _short_help(flag), **value, **inverse}
-
-
-def _short_help(flag: Field) -> str:
-    """The first sentence of the help, and the default."""
-    first = plain_help(flag.help).replace("`", "").partition(". ")[0]
-    return first if flag.default in (None, "") or flag.default is False else f"{first} [{yaml_text(flag.default)}]"
+        yield {"name": flag.key, "long": long, "default": None, "help": text, **value, **inverse}
 
 
 def long_name(key: str) -> str:
@@ -54,23 +50,24 @@ def long_name(key: str) -> str:
 
 
 def flag_values(command: str, flags: Iterable[Field], params: Mapping[str, Any]) -> list[FlagValue]:
-    return [_read_flag(command, flag, params[flag.key]) for flag in flags if params[flag.key] is not None]
-
-
-def _read_flag(command: str, flag: Field, value: str | bool) -> FlagValue:
-    name = f"--{long_name(flag.key)}"
-    if isinstance(value, bool):
-        return FlagValue(flag, value, name if value else f"--no-{name[2:]}")
-    text = value if _PLAIN_WORD.fullmatch(value) else json.dumps(value)
-    try:
-        item = TypedItem(command, parse(text.encode(), command).node)
-    except SpecError as error:
-        raise SpecError(f"{command}: {name}: '{value}' cannot be read; write a plain value") from error
-    return FlagValue(flag, flag.read(item, name), f"{name} {value}")
+    """The flags that are given."""
+    given: list[FlagValue] = []
+    for flag in flags:
+        name, value = f"--{long_name(flag.key)}", params[flag.key]
+        if isinstance(value, bool):
+            given.append(FlagValue(flag, value, name if value else f"--no-{name[2:]}"))
+        elif value is not None:
+            text = value if _PLAIN_WORD.fullmatch(value) else json.dumps(value)
+            try:
+                item = TypedItem(command, parse(text.encode(), command).node)
+            except SpecError as error:
+                raise SpecError(f"{command}: {name}: '{value}' cannot be read; write a plain value") from error
+            given.append(FlagValue(flag, flag.read(item, name), f"{name} {value}"))
+    return given
 
 
 def check_agreed(flags: Iterable[FlagValue], file: str, keys: Keys, whole: bool) -> None:
-    """An error where a flag says something else than the file.  `whole`: a key that is not there has its default."""
+    """Refuse a flag that says something else than the file.  `whole`: a key that is not there has its default."""
     for each in flags:
         key = each.flag.key
         if key in keys and each.flag.read(keys[key], key) != each.value:
@@ -81,24 +78,21 @@ def check_agreed(flags: Iterable[FlagValue], file: str, keys: Keys, whole: bool)
 
 
 def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable[Field]) -> None:
-    """An error where `config` says something else than the file that was once made from it."""
-    readers: dict[str, ItemReader] = {flag.key: flag.read for flag in flags}
+    """Refuse a `config` that says something else than the file that was once made from it."""
+    readers = {flag.key: flag.read for flag in flags}
     for key, item in wanted.items():
         if key not in keys:
             raise SpecError(f"{config}:{item.line}: {key}: is not in {file}, the spec of this run")
-        read = readers.get(key, _plain_value)
-        if read(item, key) != read(keys[key], key):
+        read = readers.get(key)
+        mine, others = (read(each, key) if read else each.plain() for each in (item, keys[key]))
+        if mine != others:
             inner, ours, theirs = _difference(key, item, keys[key])
             other = f"{file}:{theirs.line}: {item_text(theirs)}"
             raise SpecError(f"{config}:{ours.line}: {inner}: {item_text(ours)} contradicts {other}")
 
 
-def _plain_value(item: Item, _what: str) -> Any:
-    return item.plain()
-
-
 def _difference(what: str, ours: Item, theirs: Item) -> tuple[str, Item, Item]:
-    """As far inside as both have the same keys: where it is, and what each has there."""
+    """Difference as far inside as both have the same keys: where it is, and what each has there."""
     if ours.is_map and theirs.is_map:
         inner, other = dict(ours.pairs(what)), dict(theirs.pairs(what))
         if inner.keys() == other.keys():
@@ -112,7 +106,7 @@ def item_text(item: Item) -> str:
 
 
 def yaml_text(value: Any) -> str:
-    """As it stands in a spec."""
+    """Format a value as it stands in a spec."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

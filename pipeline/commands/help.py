@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
-from doit.cmdparse import CmdOption
 from doit.exceptions import InvalidCommand
 
-from pipeline.commands.command import NAME, NAMES, NewCommand, WordCount
+from pipeline.commands.command import NAME, NAMES, NewCommand
 from pipeline.errors import did_you_mean
 
 # doit's own commands and options, in words that fit targets rather than tasks.
@@ -19,10 +18,7 @@ STOCK_COMMANDS = {
     "info": ("show all of one target or run: status, command, what it reads and writes", NAME),
     "clean": ("remove outputs", NAMES),
     "forget": ("have targets made anew by the next build, not recalled; also ends `ignore`", NAMES),
-    "ignore": (
-        "leave targets, and what is made from them, out of builds until forgotten",
-        f"{NAME} ...",
-    ),
+    "ignore": ("leave targets, and what is made from them, out of builds until forgotten", f"{NAME} ..."),
 }
 STOCK_OPTIONS = {
     "always": "execute also what is fresh or could be recalled",
@@ -44,9 +40,7 @@ STOCK_OPTIONS = {
     "forget_sub": "and what they are made from",
     "forget_all": "all runs",
 }
-VALUES = {
-    "num_process": "N", "reporter": "NAME", "outfile": "FILE", "junit": "FILE", "sort": "ORDER", "template": "TEXT",
-}  # fmt: skip
+VALUES = {"reporter": "NAME", "outfile": "FILE", "sort": "ORDER", "template": "TEXT"}
 WIDTH = 100
 
 
@@ -54,7 +48,7 @@ class HelpCommand(NewCommand):
     name = "help"
     doc_usage = "[COMMAND]"
     doc_purpose = "say what commands there are, or all that one can do"
-    takes = WordCount(0, 1, "one command at a time")
+    takes = (0, 1, "one command at a time")
 
     def __init__(self, cmds: Any, **kwargs: Any) -> None:
         super().__init__(cmds=cmds, **kwargs)
@@ -70,18 +64,17 @@ class HelpCommand(NewCommand):
         yield f"usage: {self.bin_name} [COMMAND] [OPTION]... {NAMES}"
         yield ""
         for name in self.cmds:
-            yield two_columns(
-                name, STOCK_COMMANDS[name][0] if name in STOCK_COMMANDS else self.cmds.get_plugin(name).doc_purpose, 10
-            )
+            stock = STOCK_COMMANDS.get(name)
+            yield two_columns(name, stock[0] if stock else self.cmds.get_plugin(name).doc_purpose, 10)
         yield ""
         yield f"`{self.bin_name} help COMMAND` has its options; without a name all runs in specs/ are meant."
         yield "A pattern such as 'demo:words.*', in quotes, stands for the targets or outputs that it matches."
 
     def _command_help(self, name: str) -> Iterator[str]:
         command = self.cmds.get_plugin(name)(cmds=self.cmds, **self.kwargs)
-        purpose, words = STOCK_COMMANDS.get(name, (command.doc_purpose, command.doc_usage))
+        purpose, usage = STOCK_COMMANDS.get(name, (command.doc_purpose, command.doc_usage))
         options = [option for option in command.get_options() if option.short or option.long]
-        yield f"usage: {self.bin_name} {name} {'[OPTION]... ' if options else ''}{words}".rstrip()
+        yield f"usage: {self.bin_name} {name} {'[OPTION]... ' if options else ''}{usage}".rstrip()
         yield ""
         yield fill(f"{purpose[0].upper()}{purpose[1:]}.", WIDTH)
         if command.doc_description:
@@ -89,7 +82,10 @@ class HelpCommand(NewCommand):
         if options:
             yield ""
         for option in options:
-            yield two_columns(option_words(option), STOCK_OPTIONS.get(option.name, option.help), 26)
+            value = "" if option.type is bool else f" {VALUES.get(option.name, option.metavar)}"
+            names = [("-", option.short, value), ("--", option.long, value), ("--", option.inverse, "")]
+            words = ", ".join(f"{dashes}{word}{value}" for dashes, word, value in names if word)
+            yield two_columns(words, STOCK_OPTIONS.get(option.name, option.help), 26)
 
 
 def two_columns(left: str, right: str, column: int) -> str:
@@ -97,10 +93,3 @@ def two_columns(left: str, right: str, column: int) -> str:
     start = " " * (column + 2)
     text = fill(right, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False)
     return f"  {left:{column}}{text[column + 2 :]}" if len(left) < column else f"  {left}\n{text}"
-
-
-def option_words(option: CmdOption) -> str:
-    """Names of an option: `-n N, --process N`."""
-    value = "" if option.type is bool else f" {VALUES.get(option.name, option.metavar)}"
-    words = [("-", option.short, value), ("--", option.long, value), ("--", option.inverse, "")]
-    return ", ".join(f"{dashes}{word}{value}" for dashes, word, value in words if word)

@@ -7,47 +7,42 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand, WordCount, build_plainly, opt_json, print_result, reporting
+from pipeline.commands.command import NewCommand, build_plainly, opt_json, option, print_result, reporting
 from pipeline.commands.flags import TypedItem, flag_options, flag_values
 from pipeline.commands.selection import ChosenRun, choose_run, plans_for, plans_with_dependencies, runs_of_kind
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError
+from pipeline.ledger.model import LedgerStats
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.lock import lock_runs
 from pipeline.spec import parse
-from pipeline.spec_fields import Field
 from pipeline.store.files import write_whole
 
 PROOF = "proof"
 PROOF_FLAGS = kinds.flags(PROOF)
-PROOF_VARIABLES = kinds.variables(PROOF)
 PROVING = kinds.ability_module(PROOF, kinds.PROVE)
 
 
-def spec_with_options(
-    command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Field] = PROOF_VARIABLES
-) -> Any:
+def spec_with_options(command: str, spec: Any, params: Mapping[str, Any]) -> Any:
     """Apply options and environment to a spec: options go before the environment, that before the spec."""
-    environment = {flag.key: _variable_value(flag) for flag in variables if os.environ.get(flag.variable, "")}
-    typed = {each.flag.key: each.value for each in flag_values(command, PROOF_FLAGS, params)}
-    return PROVING.with_overrides(spec, {**environment, **typed})
+    values: dict[str, Any] = {}
+    for flag in kinds.variables(PROOF):
+        if text := os.environ.get(flag.variable, ""):
+            node = parse(text.encode(errors="surrogateescape"), flag.variable).node
+            values[flag.key] = flag.read(TypedItem("environment", node), flag.variable)
+    values |= {each.flag.key: each.value for each in flag_values(command, PROOF_FLAGS, params)}
+    return PROVING.with_overrides(spec, values)
 
 
-def _variable_value(flag: Field) -> Any:
-    text = os.environ[flag.variable]
-    return flag.read(
-        TypedItem("environment", parse(text.encode(errors="surrogateescape"), flag.variable).node), flag.variable
-    )
-
-
-LEDGER_KINDS = [kind for kind in kinds.KINDS if kinds.has_ability(kind, kinds.PROVE)]
+LEDGER_KINDS = kinds.PROVE.kinds
 
 
 class StatsCommand(NewCommand):
@@ -58,44 +53,42 @@ class StatsCommand(NewCommand):
         "Of a run of kind: proof or mcts, of a file, or of the only ledger there is. Others may write to it meanwhile."
     )
     cmd_options = (opt_json,)
-    takes = WordCount(0, 1, "name one run or ledger")
+    takes = (0, 1, "name one run or ledger")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         ledger = _ledger_path(args)
-        stats = stats_of(ledger)
-        print_result({"ledger": ledger, **stats}, [*stats_lines(ledger, stats)], params["json"])
+        stats = _read_stats(ledger)
+        print_result({"ledger": ledger, **asdict(stats)}, [*stats_lines(ledger, stats)], params["json"])
         return 0
 
 
 def _ledger_path(words: list[str]) -> str:
     if words and ("/" in words[0] or os.path.isfile(words[0])):
         return words[0]
-    runs = {run: path for kind in LEDGER_KINDS for run, path in runs_of_kind(kind, words)}
-    if words and words[0] not in runs:
-        project.load(words)  # says what is wrong with the name, unless it is another kind of run
-        raise SpecError(f"stats: '{words[0]}' keeps no ledger; that is for kinds: {', '.join(LEDGER_KINDS)}")
-    asked = words[:1] or [*runs]
-    ledgers = sorted({project.read_spec(run, runs[run]).ledger for run in asked}) or [PROVING.spec_for_bank("").ledger]
+    runs = runs_of_kind(
+        LEDGER_KINDS, words, f"stats: '{{}}' keeps no ledger; that is for kinds: {', '.join(LEDGER_KINDS)}"
+    )
+    named = words[:1] or [*runs]
+    ledgers = sorted({project.read_spec(run, runs[run]).ledger for run in named}) or [PROVING.spec_for_bank("").ledger]
     if len(ledgers) > 1:
         raise SpecError(f"stats: name a run, or one of the ledgers: {', '.join(ledgers)}")
-    only: str = ledgers[0]
-    return only
+    return str(ledgers[0])
 
 
-def stats_of(ledger: str) -> dict[str, Any]:
+def _read_stats(ledger: str) -> LedgerStats:
     with closing(LedgerReader(ledger)) as reader:
-        return asdict(reader.stats())
+        return reader.stats()
 
 
-def stats_lines(ledger: str, stats: Mapping[str, Any]) -> Iterator[str]:
-    open_ = f"{plural(stats['frontier'], 'goal')} open, {stats['untried']} of them never tried"
-    yield f"{ledger}: {plural(stats['goals'], 'goal')}, {stats['proved']} proved; {open_}"
-    width = max([8, *(len(each["strategy"]) for each in stats["strategies"])])
+def stats_lines(ledger: str, stats: LedgerStats) -> Iterator[str]:
+    open_ = f"{plural(stats.frontier, 'goal')} open, {stats.untried} of them never tried"
+    yield f"{ledger}: {plural(stats.goals, 'goal')}, {stats.proved} proved; {open_}"
+    width = max([8, *(len(each.strategy) for each in stats.strategies)])
     yield f"{'strategy':{width}}  attempts  successes  avg time"
-    for each in stats["strategies"]:
-        time = duration(each["avg_time"], 3)
-        yield f"{each['strategy']:{width}}  {each['attempts']:8}  {each['successes']:9}  {time:>8}"
-    yield f"cached tactics for {plural(stats['cached_tactics'], 'goal')}"
+    for each in stats.strategies:
+        time = duration(each.avg_time, 3)
+        yield f"{each.strategy:{width}}  {each.attempts:8}  {each.successes:9}  {time:>8}"
+    yield f"cached tactics for {plural(stats.cached_tactics, 'goal')}"
 
 
 LEDGER_NOTE = "every attempt that ended is in {}"
@@ -114,31 +107,25 @@ class BankCommand(NewCommand):
     )
     cmd_options = (
         *flag_options(PROOF_FLAGS),
-        {"name": "output", "long": "output", "type": str, "default": "", "metavar": "FILE",
-         "help": f"write the results there [default: {RESULTS_FOLDER}/bank-TIMESTAMP.json]"},
-    )  # fmt: skip
-    takes = WordCount(0, 1, "name one run or bank")
+        option("output", f"write the results there [default: {RESULTS_FOLDER}/bank-TIMESTAMP.json]", "", "FILE"),
+    )
+    takes = (0, 1, "name one run or bank")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        asked = choose_run(self.name, args, PROOF)
-        spec = spec_with_options(self.name, asked.spec, params)._replace(name=BANK_RUN)
+        chosen = choose_run(self.name, args, PROOF)
+        spec = spec_with_options(self.name, chosen.spec, params)._replace(name=BANK_RUN)
         self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
-        plans = plans_with_dependencies(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
+        plans = plans_with_dependencies(PROOF, chosen, spec, [*kinds.plan(PROOF, spec)])
         with lock_runs([*plans]) as locks:
-            code = build_plainly(plans, locks, [BANK_RUN], 1)
-            if code == 0:
-                print(_keep_copy(f"runs/{BANK_RUN}/results.json", params["output"]))
-        return code
-
-
-def _keep_copy(results: str, output: str) -> str:
-    """Copy the results to a file that the next bank leaves alone; its path."""
-    with open(results, "rb") as file:
-        content = file.read()
-    path = output or f"{RESULTS_FOLDER}/bank-{json.loads(content)['timestamp']}.json"
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    write_whole(path, content, durable=True)
-    return path
+            if code := build_plainly(plans, locks, [BANK_RUN], 1):
+                return code
+            content = Path(f"runs/{BANK_RUN}/results.json").read_bytes()
+            # A copy that the next bank leaves alone.
+            path = params["output"] or f"{RESULTS_FOLDER}/bank-{json.loads(content)['timestamp']}.json"
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            write_whole(path, content, durable=True)
+        print(path)
+        return 0
 
 
 BG_RUN = "bg"  # no spec can have the name
@@ -152,33 +139,22 @@ class BgCommand(NewCommand):
         "Those of a run of kind: proof, or without a name all that the ledger knows, never tried ones first. Ends with"
         " --duration, with Ctrl-C, or when all is proved. The environment counts as for `bank`."
     )
-    cmd_options = (
-        {"name": "duration", "long": "duration", "type": str, "default": "", "metavar": "S",
-         "help": "how long: 90, 90s, 10m, 2h [default: until Ctrl-C]"},
-    )  # fmt: skip
-    takes = WordCount(0, 1, "name one run")
+    cmd_options = (option("duration", "how long: 90, 90s, 10m, 2h [default: until Ctrl-C]", "", "S"),)
+    takes = (0, 1, "name one run")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        seconds = _duration_option(params["duration"]) if params["duration"] else None
-        one = args or len([*runs_of_kind(PROOF)]) == 1
-        asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
-        spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
+        typed = params["duration"]
+        seconds = TypedItem("bg", parse(typed.encode(), "bg").node).seconds("--duration") if typed else None
+        one = args or len(runs_of_kind([PROOF])) == 1
+        chosen = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
+        spec = spec_with_options(self.name, chosen.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
         self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
-        with reporting(lambda: print("\n".join(stats_lines(spec.ledger, stats_of(spec.ledger))))):
-            return _pursue(asked, spec, seconds, whole=not args)
-
-
-def _duration_option(text: str) -> float:
-    return TypedItem("bg", parse(text.encode(), "bg").node).seconds("--duration")
-
-
-def _pursue(asked: ChosenRun, spec: Any, seconds: float | None, whole: bool) -> int:
-    """Work on open goals.  `whole`: on all that the ledger has, not only those of the run."""
-    bank = "" if whole else f"runs/{asked.run}/bank.json"
-    targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
-    plans = plans_with_dependencies(BG_RUN, PROOF, asked, spec, targets)
-    with lock_runs([*plans]) as locks:
-        return build_plainly(plans, locks, [BG_RUN], 1)
+        with reporting(lambda: print("\n".join(stats_lines(spec.ledger, _read_stats(spec.ledger))))):
+            bank = f"runs/{chosen.run}/bank.json" if args else ""  # else all that the ledger has
+            targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
+            plans = plans_with_dependencies(PROOF, chosen, spec, targets)
+            with lock_runs([*plans]) as locks:
+                return build_plainly(plans, locks, [BG_RUN], 1)
 
 
 MCTS = "mcts"
@@ -196,18 +172,17 @@ class MctsCommand(NewCommand):
         " are not made again."
     )
     cmd_options = (*flag_options(MCTS_FLAGS),)
-    takes = WordCount(0, 1, "name one run or bank")
+    takes = (0, 1, "name one run or bank")
     after_interrupt = "what was finished is kept, and a search goes on where it was"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         values = {each.flag.key: each.value for each in flag_values(self.name, MCTS_FLAGS, params)}
-        asked = choose_run(self.name, args, MCTS)
-        as_it_is = asked.run and not values
-        plans = plans_for([asked.run]) if as_it_is else _scenario_plans(asked, values)
+        chosen = choose_run(self.name, args, MCTS)
+        as_it_is = chosen.run and not values
+        if as_it_is:
+            plans = plans_for([chosen.run])
+        else:
+            spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(chosen.spec, values)._replace(name=MCTS_RUN)
+            plans = plans_with_dependencies(MCTS, chosen, spec, [*kinds.plan(MCTS, spec)])
         with lock_runs([*plans]) as locks:
-            return build_plainly(plans, locks, [asked.run if as_it_is else MCTS_RUN], 0)
-
-
-def _scenario_plans(asked: ChosenRun, values: Mapping[str, Any]) -> dict[str, project.RunPlan]:
-    spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(asked.spec, values)._replace(name=MCTS_RUN)
-    return plans_with_dependencies(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])
+            return build_plainly(plans, locks, [chosen.run if as_it_is else MCTS_RUN], 0)

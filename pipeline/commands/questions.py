@@ -1,20 +1,17 @@
-"""Commands that answer and change nothing: why, plan, graph."""
+"""Commands that answer and change nothing: why, plan, graph; of decisions explain and replay, which take no lock."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.commands.build import job_count
-from pipeline.commands.command import NAME, NAMES, NewCommand, opt_jobs, opt_json
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.commands.command import NAME, NAMES, NewCommand, OneRunCommand, opt_jobs, opt_json, option, print_result
 from pipeline.commands.exits import FAILED
-from pipeline.commands.selection import count_targets, plans_for, run_answer
-
-if TYPE_CHECKING:
-    from pipeline.build.project import RunPlan
-    from pipeline.views.graph import Chart
-    from pipeline.views.plan import BuildPlan as Planned
+from pipeline.commands.selection import ability_of, count_targets, plans_for, run_answer, run_of_word
+from pipeline.errors import SpecError
 
 MOST_DRAWN = 300
 
@@ -30,19 +27,18 @@ class WhyCommand(NewCommand):
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        return run_answer(args, self.answer)
-
-    @staticmethod
-    def answer(args: list[str]) -> int:
         from pipeline.build.inquiry import Inquiry
         from pipeline.build.session import BuildSession
 
-        session = BuildSession(plans_for(args))
-        inquiry = Inquiry(session, session.select(args))
-        words = args or list(session.plans)
-        for word in words:
-            print(inquiry.answer(word))
-        return 0 if all(map(inquiry.is_fresh, session.select(words))) else FAILED
+        def answer(args: list[str]) -> int:
+            session = BuildSession(plans_for(args))
+            inquiry = Inquiry(session, session.select(args))
+            words = args or list(session.plans)
+            for word in words:
+                print(inquiry.answer(word))
+            return 0 if all(map(inquiry.is_fresh, session.select(words))) else FAILED
+
+        return run_answer(args, answer)
 
 
 class PlanCommand(NewCommand):
@@ -56,34 +52,29 @@ class PlanCommand(NewCommand):
     )
     cmd_options = (
         opt_jobs,
-        {"name": "all", "long": "all", "type": bool, "default": False, "help": "list each target, however many"},
+        option("all", "list each target, however many"),
         opt_json,
-        {"name": "graph_only", "long": "graph-only", "type": bool, "default": False,
-         "help": "only load the specs, make the graph and count its targets"},
-    )  # fmt: skip
+        option("graph_only", "only load the specs, make the graph and count its targets"),
+    )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if params["graph_only"]:
-            return count_targets(args)
-        return run_answer(args, lambda words: self.answer(params, words), sources=True)
-
-    def answer(self, params: Any, words: list[str]) -> int:
-        from pipeline.views.plan import plan_json, plan_text
-
-        plans = plans_for(words)
-        plan = self.plan(plans, words, job_count(params["num_process"], plans))
-        print(plan_json(plan) if params["json"] else plan_text(plan, params["all"]))
-        return 0
-
-    def plan(self, plans: dict[str, RunPlan], words: list[str], at_once: int) -> Planned:
         from pipeline.build.rehearsal import plan_build
         from pipeline.build.session import BuildSession
+        from pipeline.commands.build import job_count
+        from pipeline.views.plan import plan_json, plan_text
 
-        session = BuildSession(plans)
-        wanted = session.select(words)
-        todo = session.stale(wanted)
-        session.check_sources(todo)
-        return plan_build(session, wanted, todo, at_once)
+        def answer(words: list[str]) -> int:
+            plans = plans_for(words)
+            at_once = job_count(params["num_process"], plans)
+            session = BuildSession(plans)
+            wanted = session.select(words)
+            todo = session.stale(wanted)
+            session.check_sources(todo)
+            plan = plan_build(session, wanted, todo, at_once)
+            print(plan_json(plan) if params["json"] else plan_text(plan, params["all"]))
+            return 0
+
+        return count_targets(args) if params["graph_only"] else run_answer(args, answer, sources=True)
 
 
 class GraphCommand(NewCommand):
@@ -91,38 +82,76 @@ class GraphCommand(NewCommand):
     doc_usage = f"{NAMES} [--svg FILE [--full]]"
     doc_purpose = "show the steps of a run, what they read from, and how many of their targets are fresh"
     cmd_options = (
-        {"name": "svg", "long": "svg", "type": str, "default": "", "metavar": "FILE", "help": "draw it into FILE"},
-        {"name": "full", "long": "full", "type": bool, "default": False,
-         "help": f"draw single targets rather than steps, up to {MOST_DRAWN}"},
-    )  # fmt: skip
+        option("svg", "draw it into FILE", "", "FILE"),
+        option("full", f"draw single targets rather than steps, up to {MOST_DRAWN}"),
+    )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        return run_answer(args, lambda words: self.answer(params, words, args))
-
-    def answer(self, params: Any, runs: list[str], args: list[str]) -> int:
-        from pipeline.store.files import write_whole
-        from pipeline.views.graph import chart_svg, chart_text
-
-        if params["svg"] and not params["svg"].endswith(".svg"):
-            wanted = f"--svg wants the file to draw into, a name that ends in .svg, not '{params['svg']}'"
-            raise InvalidCommand(f"graph: {wanted}; for instance `coppice graph demo --svg demo.svg`")
-        chart = self.chart(plans_for(runs), args, params["full"])
-        if not params["svg"]:
-            print(chart_text(chart))
-            return 0
-        if params["full"] and len(chart.boxes) > MOST_DRAWN:
-            raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, not {len(chart.boxes)}; drop --full")
-        write_whole(params["svg"], chart_svg(chart).encode(), durable=False)
-        print(f"drawn: {params['svg']}")
-        return 0
-
-    @staticmethod
-    def chart(plans: dict[str, RunPlan], words: list[str], full: bool) -> Chart:
-        """Chart of what `words` ask for and all it is made from."""
         from pipeline.build.rehearsal import target_statuses
         from pipeline.build.session import BuildSession
-        from pipeline.views.graph import make_chart
+        from pipeline.store.files import write_whole
+        from pipeline.views.graph import chart_svg, chart_text, make_chart
 
-        session = BuildSession(plans)
-        status = {i: seen.status for i, seen in target_statuses(session, session.select(words)).items()}
-        return make_chart(" ".join(words or session.plans), session.graph, status, status, full)
+        def answer(runs: list[str]) -> int:
+            session = BuildSession(plans_for(runs))
+            status = {i: seen.status for i, seen in target_statuses(session, session.select(args)).items()}
+            chart = make_chart(" ".join(args or session.plans), session.graph, status, full)
+            if not svg:
+                print(chart_text(chart))
+                return 0
+            if full and len(chart.boxes) > MOST_DRAWN:
+                raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, not {len(chart.boxes)}; drop --full")
+            write_whole(svg, chart_svg(chart).encode(), durable=False)
+            print(f"drawn: {svg}")
+            return 0
+
+        svg, full = params["svg"], params["full"]
+        if svg and not svg.endswith(".svg"):
+            wanted = f"--svg wants the file to draw into, a name that ends in .svg, not '{svg}'"
+            raise InvalidCommand(f"graph: {wanted}; for instance `coppice graph demo --svg demo.svg`")
+        return run_answer(args, answer)
+
+
+class ExplainCommand(NewCommand):
+    name = "explain"
+    doc_usage = "RUN:SLOT"
+    doc_purpose = "say of an evaluation why it was promoted or not, check by check"
+    doc_description = (
+        "Each check in order with its number and what it asks for; of what was not passed, the smallest change that"
+        " would have passed it. Of what was promoted, the others of its depth and what they failed. All by what is"
+        " recorded. Of a goal, RUN:GOAL, each attempt at it and the proof."
+    )
+    cmd_options = (opt_json,)
+    takes = (1, 1, "name one evaluation or goal, such as RUN:d0.n0.i2")
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        plan, kind = plan_with_decisions(self.name, args[0])
+        explained = kind.explain(plan.run, plan.targets, args[0])
+        print_result(explained, kind.explain_lines(explained), params["json"])
+        return 0
+
+
+class ReplayCommand(OneRunCommand):
+    name = "replay"
+    doc_purpose = "make every decision of a search again from what is recorded, and compare byte for byte"
+    doc_description = (
+        "Nothing is asked, measured or written. Exit code 0 when all came out the same, 1 when one is different or what"
+        " it was decided by is missing or changed. What is stale, or was decided by another spec than today's, is"
+        " counted apart."
+    )
+    cmd_options = (opt_json,)
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        plan, kind = plan_with_decisions(self.name, args[0])
+        if args[0] != plan.run:
+            raise SpecError(f"replay: '{args[0]}' is no run; all decisions of one are made again: `replay {plan.run}`")
+        replay = kind.replay(plan.run, plan.targets)
+        print_result(replay, kind.replay_lines(replay), params["json"])
+        return 0 if kind.agrees(replay) else FAILED
+
+
+def plan_with_decisions(command: str, word: str) -> tuple[project.RunPlan, kinds.AccountsModule]:
+    """Plan of the run that `word` speaks of, and what accounts for it.  Writes nothing, not even a plan's cache."""
+    run = run_of_word(word)
+    plan = project.load([run], keep=False)[run]
+    return plan, ability_of(plan, kinds.ACCOUNTS, f"decides nothing that `{command}` could tell of")

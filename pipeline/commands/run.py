@@ -8,13 +8,10 @@ from typing import Any
 from doit.cmd_run import Run as StockRun
 
 from pipeline.cli import noop
-from pipeline.commands.command import NAMES, SpecCommand, opt_jobs
+from pipeline.commands.command import NAMES, SpecCommand, opt_jobs, option
 from pipeline.commands.selection import run_answer
 
-opt_junit = {
-    "name": "junit", "short": "", "long": "junit", "type": str, "default": "",
-    "help": "write the targets and how they ended to FILE as JUnit XML",
-}  # fmt: skip
+opt_junit = option("junit", "write the targets and how they ended to FILE as JUnit XML", "", "FILE")
 
 
 class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
@@ -23,13 +20,10 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
     cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if self.is_plain(params) and noop(args):
+        unusual = params["always"] or params["junit"] or params["reporter"] != "console"
+        to_file = params["outfile"] is not sys.stdout
+        if not (unusual or to_file or getattr(self.loader, "looked", False)) and noop(args):
             return 0
         from pipeline.commands.build import build
 
         return run_answer(args, lambda words: build(words, params, self.reporters), sources=True)
-
-    def is_plain(self, params: Any) -> bool:
-        """Check that "up to date" is an allowed answer and that nobody has looked yet."""
-        unusual = params["always"] or params["junit"] or params["reporter"] != "console"
-        return not unusual and params["outfile"] is sys.stdout and not getattr(self.loader, "looked", False)

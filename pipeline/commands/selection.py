@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -32,8 +32,11 @@ def run_of_word(word: str) -> str:
 
 def plans_for(words: list[str]) -> dict[str, RunPlan]:
     """Load the plans of all runs that the command line speaks of; of every run when it names none."""
-    known = project.spec_paths()
-    return project.load(sorted({run for word in words for run in runs_matching(word, known)}) or known)
+    specs = project.spec_paths()
+    runs: set[str] = set()
+    for run in map(run_of_word, words):  # a pattern without a match is refused when it is loaded
+        runs.update((is_pattern(run) and fnmatch.filter(specs, run)) or [run])
+    return project.load(sorted(runs) or specs)
 
 
 def plans_of_run(command: str, run: str) -> dict[str, RunPlan]:
@@ -46,50 +49,42 @@ def plans_of_run(command: str, run: str) -> dict[str, RunPlan]:
 
 def ability_of(plan: RunPlan, ability: kinds.Ability[kinds.AbilityModule], otherwise: str) -> kinds.AbilityModule:
     """Module by which the run's kind has the ability; `otherwise` says what such a kind does not do."""
-    if not kinds.has_ability(plan.kind, ability):
+    if plan.kind not in ability.kinds:
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} {otherwise}")
     return kinds.ability_module(plan.kind, ability)
 
 
-def runs_matching(word: str, known: Iterable[str]) -> Sequence[str]:
-    """List the runs that a pattern matches; a pattern without a match is refused when it is loaded."""
-    run = run_of_word(word)
-    return fnmatch.filter(known, run) or [run] if is_pattern(run) else [run]
-
-
 def run_answer(words: list[str], answer: Callable[[list[str]], int], sources: bool = False) -> int:
-    """Answer for these words.  When none is named, runs with mistakes are reported and left out, and the exit code
-    says so.
+    """Answer for these words.  When none is named, runs with mistakes are left out, and the exit code says so.
 
     `sources`: a missing file is such a mistake too."""
     try:
         return answer(words)
     except SpecError:
-        whole, mistakes = ([], {}) if words else _part_by_mistakes(sources)
-        if not whole or not mistakes:
+        mistakes = {} if words else _runs_with_mistakes(sources)
+        whole = [run for run in sorted(project.spec_paths()) if run not in mistakes] if mistakes else []
+        if not whole:
             raise
-    for mistake in mistakes:
+    for mistake in dict.fromkeys(mistakes.values()):
         refuse(mistake, BAD_INPUT)
     code = answer(whole)
-    out = sorted(run for runs in mistakes.values() for run in runs)
-    told = refuse(f"left out: {join_names(out)}; `coppice plan {out[0]}` says why", BAD_INPUT)
-    return told if code in (0, FAILED) else code
+    out = [*mistakes]
+    refused = refuse(f"left out: {join_names(out)}; `coppice plan {out[0]}` says why", BAD_INPUT)
+    return refused if code in (0, FAILED) else code
 
 
-def _part_by_mistakes(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
-    """Find the runs that can be built, and the mistakes, each with the runs that have it."""
+def _runs_with_mistakes(sources: bool) -> dict[str, str]:
+    """Runs that cannot be built, each with the mistake."""
     from pipeline.build.session import BuildSession
 
-    whole: list[str] = []
-    mistakes: dict[str, list[str]] = {}
+    mistakes: dict[str, str] = {}
     for run in sorted(project.spec_paths()):
         try:
             with closing(BuildSession(project.load([run]))) as session:
                 session.check_sources(session.stale(session.select([run])) if sources else ())
-            whole.append(run)
         except SpecError as error:
-            mistakes.setdefault(str(error), []).append(run)
-    return whole, mistakes
+            mistakes[run] = str(error)
+    return mistakes
 
 
 def count_targets(words: list[str]) -> int:
@@ -109,16 +104,12 @@ class ChosenRun(NamedTuple):
 
 
 def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
-    """Choose the run that the word names, or a bank if it is a file; without a word the run called like the command,
-    or the only one."""
+    """Choose the run or the bank that the word names; without one the run called like the command, or the only one."""
     if words and words[0].endswith(".jsonl"):
         return ChosenRun("", words[0], kinds.ability_module(kind, kinds.PROVE).spec_for_bank(words[0]))
     if not words and not os.path.isdir("specs"):
         project.spec_paths()  # says where there is one
-    runs = dict(runs_of_kind(kind, words))
-    if words and words[0] not in runs:
-        project.load(words)  # says what is wrong with the name, unless it is another kind of run
-        raise SpecError(f"{command}: '{words[0]}' is no run of kind: {kind}")
+    runs = runs_of_kind([kind], words, f"{command}: '{{}}' is no run of kind: {kind}")
     if not words and command not in runs and len(runs) != 1:
         which = f"name one of: {', '.join(runs)}" if runs else f"no spec is of kind: {kind}; name a bank, FILE.jsonl"
         raise SpecError(f"{command}: {which}")
@@ -126,10 +117,14 @@ def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
     return ChosenRun(run, runs[run], project.read_spec(run, runs[run]))
 
 
-def runs_of_kind(kind: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """Yield runs of a kind with their specs.  Where one is named, mistakes in other specs do not matter."""
+def runs_of_kind(of_kinds: Sequence[str], words: Sequence[str] = (), refusal: str = "") -> dict[str, str]:
+    """Runs of these kinds with their specs.  Where one is named, mistakes in other specs do not matter."""
     asked = {run: path for run, path in _specs_if_any().items() if not words or run == words[0]}
-    return ((run, path) for run, path in asked.items() if project.kind_of_spec(path) == kind)
+    runs = {run: path for run, path in asked.items() if project.kind_of_spec(path) in of_kinds}
+    if words and not runs:
+        project.load(words)  # says what is wrong with the name, unless it is another kind of run
+        raise SpecError(refusal.format(words[0]))
+    return runs
 
 
 def _specs_if_any() -> Mapping[str, str]:
@@ -137,12 +132,10 @@ def _specs_if_any() -> Mapping[str, str]:
     return project.spec_paths() if os.path.isdir("specs") else {}
 
 
-def plans_with_dependencies(
-    run: str, kind: str, meant: ChosenRun, spec: Any, targets: Sequence[Target]
-) -> dict[str, RunPlan]:
+def plans_with_dependencies(kind: str, chosen: ChosenRun, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
     """Plan a run that may have no spec, and load those of the runs that it reads from."""
-    plan = project.plan_without_spec(run, kind, meant.path, spec, targets)
+    plan = project.plan_without_spec(spec.name, kind, chosen.path, spec, targets)
     if plan.needs:
         known = _specs_if_any()
         plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
-    return {**(project.load(plan.needs) if plan.needs else {}), run: plan}
+    return {**(project.load(plan.needs) if plan.needs else {}), spec.name: plan}

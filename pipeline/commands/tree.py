@@ -9,38 +9,24 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.advance import advance, opt_force, opt_stale, takeover_by
-from pipeline.commands.command import NewCommand
+from pipeline.commands.command import NewCommand, option
 from pipeline.commands.exits import FAILED
-from pipeline.commands.flags import (
-    FlagValue,
-    Keys,
-    check_agreed,
-    check_same,
-    flag_options,
-    flag_values,
-    long_name,
-    yaml_text,
-)
+from pipeline.commands.flags import FlagValue, check_agreed, check_same, flag_options, flag_values, long_name, yaml_text
+from pipeline.commands.searches import advance, opt_force, opt_stale, takeover_by
 from pipeline.commands.selection import plans_for
 from pipeline.core.text import plural
-from pipeline.errors import SpecError
-from pipeline.spec import parse
+from pipeline.errors import SpecError, did_you_mean
+from pipeline.spec import Item, parse
 from pipeline.store.files import write_all
 
 TREE = "tree"
 NOTHING_BELOW = "other keys cannot stand below its last line; write it as `key: value` lines, without `...` at the end"
-
-
-def spec_path(run: str) -> str | None:
-    return next((path for path in (f"specs/{run}.yaml", f"specs/{run}.yml") if os.path.exists(path)), None)
 
 
 def check_spec(run: str, spec: str, config: str | None, given: Sequence[FlagValue]) -> None:
@@ -60,15 +46,20 @@ def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> Non
         project.spec_paths()  # says so
     project.check_run_name(run, spec)
     if config is None:
-        close = get_close_matches(run, [name.rpartition(".")[0] for name in os.listdir("specs")], 1)
+        meant = did_you_mean(run, [name.rpartition(".")[0] for name in os.listdir("specs")], ())
         what = "give its repo, roles, sweep and metrics with --config FILE, or write that file"
-        meant = f"; did you mean '{close[0]}'?" if close else ""
         raise SpecError(f"there is no run '{run}': no {spec}{meant}; for a new one {what}")
     content = _spec_draft(run, config, given)
     fresh = not os.path.exists(f"runs/{run}")
-    if not _write_once(spec, content):
+    draft = f"specs/.{run}.yaml.{os.getpid()}"
+    write_all(draft, content, durable=True)
+    try:
+        os.link(draft, spec)  # whole, or not at all
+    except FileExistsError:
         check_spec(run, spec, config, given)  # somebody else did it meanwhile
         return
+    finally:
+        os.unlink(draft)
     try:
         project.graph(project.load([run]))
     except BaseException as error:
@@ -92,7 +83,12 @@ def _spec_draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
     try:
         _check_content(run, config, content, {*keys, *added})
     except SpecError as error:
-        raise SpecError(_reworded_by_flag(str(error), config, text.count(b"\n") + 1, [*added])) from error
+        match = re.match(rf"{re.escape(config)}:(\d+): (.*)", str(error), re.DOTALL)
+        above = text.count(b"\n")
+        if match is None or int(match[1]) <= above:
+            raise
+        key = [*added][int(match[1]) - above - 1]  # what is below the config's lines came from a flag
+        raise SpecError(f"tree: --{long_name(key)}: {match[2].removeprefix(f'{key}: ')}") from error
     return content
 
 
@@ -110,29 +106,7 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
     kinds.read(kind, item, run)
 
 
-def _reworded_by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str:
-    """Reword a message about a line below those of the config, which came from a flag."""
-    match = re.match(rf"{re.escape(config)}:(\d+): (.*)", message, re.DOTALL)
-    if match is None or int(match[1]) < first:
-        return message
-    key = added[int(match[1]) - first]
-    return f"tree: --{long_name(key)}: {match[2].removeprefix(f'{key}: ')}"
-
-
-def _write_once(spec: str, content: bytes) -> bool:
-    """Write a spec whole; False if there is one already."""
-    draft = os.path.join(os.path.dirname(spec), f".{os.path.basename(spec)}.{os.getpid()}")
-    write_all(draft, content, durable=True)
-    try:
-        os.link(draft, spec)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(draft)
-    return True
-
-
-def _spec_keys(path: str) -> Keys:
+def _spec_keys(path: str) -> dict[str, Item]:
     return dict(parse(project.file_content(path), path).pairs("spec"))
 
 
@@ -149,49 +123,40 @@ class TreeCommand(NewCommand):
         " be left out, and what is given must agree with the spec."
     )
     cmd_options = (
-        {"name": "tree_run_id", "long": "tree-run-id", "type": str, "default": "", "metavar": "RUN",
-         "help": "which search"},
-        {"name": "config", "long": "config", "type": str, "default": None, "metavar": "FILE",
-         "help": "YAML with the rest of a new spec: repo, roles, sweep, metrics and so on"},
+        option("tree_run_id", "which search", "", "RUN"),
+        option("config", "YAML with the rest of a new spec: repo, roles, sweep, metrics and so on", None, "FILE"),
         *flag_options(TREE_FLAGS),
         opt_stale,
         opt_force,
-        {"name": "report_only", "long": "report-only", "type": bool, "default": False,
-         "help": "run nothing; write TREE_SUMMARY.md from what is recorded"},
-        {"name": "validate_only", "long": "validate-only", "type": bool, "default": False,
-         "help": "run nothing; check what is recorded and write VALIDATION_REPORT.md"},
-    )  # fmt: skip
+        option("report_only", "run nothing; write TREE_SUMMARY.md from what is recorded"),
+        option("validate_only", "run nothing; check what is recorded and write VALIDATION_REPORT.md"),
+    )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        run, tells = params["tree_run_id"], params["report_only"] or params["validate_only"]
+        run, reports = params["tree_run_id"], params["report_only"] or params["validate_only"]
         if args:
             raise InvalidCommand(f"tree: no '{args[0]}': it takes options alone; see `coppice help tree`")
         if not run:
             raise InvalidCommand("tree: --tree-run-id is missing; name the search, such as --tree-run-id first")
-        how = takeover_by(self.name, run, params)
-        if tells and how:
+        takeover = takeover_by(self.name, run, params)
+        if reports and takeover:
             raise InvalidCommand(f"tree: {NOTHING_RUNS}")
-        self._create_or_check(run, params, new=not tells)
-        return write_reports(run, params["report_only"], params["validate_only"]) if tells else advance(run, 0, how)
-
-    def _create_or_check(self, run: str, params: Any, new: bool) -> None:
         flags = flag_values(self.name, TREE_FLAGS, params)
-        spec = spec_path(run)
-        if spec is not None:
-            check_spec(run, spec, params["config"], flags)
-        elif new:
+        specs = [path for path in (f"specs/{run}.yaml", f"specs/{run}.yml") if os.path.exists(path)]
+        if specs:
+            check_spec(run, specs[0], params["config"], flags)
+        elif not reports:
             create_spec(run, params["config"], flags)
         else:
             raise SpecError(f"there is no run '{run}': no specs/{run}.yaml, and nothing recorded to tell of")
-
-
-def write_reports(run: str, report: bool, validate: bool) -> int:
-    """Write reports from records alone; exit code 1 when there is something wrong with them."""
-    plan = plans_for([run])[run]
-    kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
-    if report:
-        print(kind.report(run, plan.targets))
-    path, found = kind.validate(run, plan.targets) if validate else ("", 0)
-    if validate:
-        print(f"{path}: {plural(found, 'problem')}")
-    return FAILED if found else 0
+        if not reports:
+            return advance(run, 0, takeover)
+        plan = plans_for([run])[run]
+        kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
+        if params["report_only"]:
+            print(kind.report(run, plan.targets))
+        problems = 0
+        if params["validate_only"]:
+            path, problems = kind.validate(run, plan.targets)
+            print(f"{path}: {plural(problems, 'problem')}")
+        return FAILED if problems else 0

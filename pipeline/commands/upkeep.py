@@ -6,34 +6,27 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand, WordCount
-from pipeline.core.outcome import FileCount, GcReport
+from pipeline.commands.command import NewCommand, option
+from pipeline.core.outcome import GcReport
 from pipeline.core.text import plural
 from pipeline.errors import SpecError, did_you_mean
 
 
-def swept_text(swept: GcReport, dry: bool) -> str:
-    done = "would drop" if dry else "dropped"
+def swept_lines(swept: GcReport, dry: bool) -> Iterator[str]:
+    done, kept = ("would drop", "would keep") if dry else ("dropped", "kept")
     size = swept.results.size + swept.objects.size
     gone = f"{plural(swept.results.files, 'result')} and {plural(swept.objects.files, 'object')}, {size_text(size)}"
-    lines = [f"{swept.folder}: {done} {gone}; {'would keep' if dry else 'kept'} {_tally_text(swept.left, 'file')}"]
-    for what, tally in (("abandoned draft", swept.drafts), ("damaged entry", swept.damaged)):
+    yield f"{swept.folder}: {done} {gone}; {kept} {plural(swept.left.files, 'file')}, {size_text(swept.left.size)}"
+    for word, tally in (("abandoned draft", swept.drafts), ("damaged entry", swept.damaged)):
         if tally.files:
-            lines.append(f"  {done} {_tally_text(tally, what)}")
-    return "\n".join([*lines, *_other_roots(swept)])
-
-
-def _other_roots(swept: GcReport) -> Iterator[str]:
+            yield f"  {done} {plural(tally.files, word)}, {size_text(tally.size)}"
     for root in swept.others:
         yield f"  {root.place or 'a checkout'} refers to {plural(root.results, 'result')} ({root.file})"
-
-
-def _tally_text(tally: FileCount, what: str) -> str:
-    return f"{plural(tally.files, what)}, {size_text(tally.size)}"
 
 
 def size_text(size: float) -> str:
@@ -91,7 +84,7 @@ class InitCommand(NewCommand):
     name = "init"
     doc_usage = "[FOLDER]"
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
-    takes = WordCount(0, 1, "one folder at a time")
+    takes = (0, 1, "one folder at a time")
 
     def execute(self, params: Any, args: list[str]) -> int:
         """Make a project where there is none; in somebody else's, `init` may be a task of theirs."""
@@ -100,32 +93,25 @@ class InitCommand(NewCommand):
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         folder = args[0] if args else "."
-        written = {"dodo.py": DODO, "specs/hello.yaml": HELLO, f"specs/{SCHEMA}": schema_text(kinds.KINDS)}
-        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
-        missing = {path: text for path, text in files.items() if not _exists(path)}
-        note = _dodo_note(f"{folder}/dodo.py")
+        contents = {"dodo.py": DODO, "specs/hello.yaml": HELLO, f"specs/{SCHEMA}": schema_text(kinds.KINDS)}
+        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in contents.items()}
+        for place in {os.path.dirname(path) or ".": None for path in files}:
+            if os.path.lexists(place) and not os.path.isdir(place):
+                raise SpecError(f"{place} is no folder; nothing was written")
+        missing = {path: text for path, text in files.items() if not os.path.lexists(path)}
+        notes = []
+        if os.path.isfile(f"{folder}/dodo.py"):  # theirs, from before
+            notes = [] if b"pipeline.dodo" in Path(f"{folder}/dodo.py").read_bytes() else [OWN_DODO]
         for path, text in missing.items():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
             with open(path, "x", encoding="utf-8") as file:
                 file.write(text)
         changed = [*missing, *_git_ignores(folder)]
-        print("\n".join([*(f"wrote {path}" for path in changed), *note, *_next_steps(folder, bool(changed))]))
+        notes += ["next:" if changed else "it is a project already; next:"]
+        notes += [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
+        notes += ["  coppice plan      # what would run", "  coppice           # run it"]
+        print("\n".join([*(f"wrote {path}" for path in changed), *notes]))
         return 0
-
-
-def _exists(path: str) -> bool:
-    folder = os.path.dirname(path) or "."
-    if os.path.lexists(folder) and not os.path.isdir(folder):
-        raise SpecError(f"{folder} is no folder; nothing was written")
-    return os.path.lexists(path)
-
-
-def _dodo_note(path: str) -> list[str]:
-    """Note on a dodo.py that was there before."""
-    if not os.path.isfile(path):
-        return []
-    with open(path, "rb") as file:
-        return [] if b"pipeline.dodo" in file.read() else [OWN_DODO]
 
 
 def _git_ignores(folder: str) -> list[str]:
@@ -135,10 +121,7 @@ def _git_ignores(folder: str) -> list[str]:
         if place == (place := os.path.dirname(place)):
             return []
     path = os.path.normpath(f"{folder}/.gitignore")
-    text = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape") if os.path.exists(path) else ""
     known = {line.strip() for line in text.splitlines()}
     missing = [line for line, others in GITIGNORE_LINES.items() if known.isdisjoint({line, *others})]
     if missing:
@@ -146,12 +129,6 @@ def _git_ignores(folder: str) -> list[str]:
             file.write("" if not text or text.endswith("\n") else "\n")
             file.writelines(f"{line}\n" for line in missing)
     return [path] if missing else []
-
-
-def _next_steps(folder: str, changed: bool) -> list[str]:
-    enter = [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
-    first = "next:" if changed else "it is a project already; next:"
-    return [first, *enter, "  coppice plan      # what would run", "  coppice           # run it"]
 
 
 def schema_text(names: Iterable[str]) -> str:
@@ -167,12 +144,11 @@ class SchemaCommand(NewCommand):
         f" an upgrade `coppice schema > specs/{SCHEMA}` writes it anew."
     )
 
+    takes = (0, 1, "one kind at a time")
+
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) > 1:
-            raise SpecError(f"schema: one kind at a time, not {len(args)}")
-        for name in args:
-            if name not in kinds.KINDS:
-                raise SpecError(f"schema: there is no kind '{name}'{did_you_mean(name, kinds.KINDS)}")
+        if args and args[0] not in kinds.KINDS:
+            raise SpecError(f"schema: there is no kind '{args[0]}'{did_you_mean(args[0], kinds.KINDS)}")
         print(schema_text(args or kinds.KINDS), end="")
         return 0
 
@@ -185,10 +161,7 @@ class GcCommand(NewCommand):
         " the receipts of its runs, those before the last edits too, so that undoing an edit still recalls; receipts"
         " forget the oldest lines when most of the file is out of date. To let a run go, remove its folder in runs/."
     )
-    cmd_options = (
-        {"name": "dry_run", "long": "dry-run", "type": bool, "default": False,
-         "help": "only say what would be dropped"},
-    )  # fmt: skip
+    cmd_options = (option("dry_run", "only say what would be dropped"),)
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         from pipeline.machine.lock import lock_runs
@@ -197,24 +170,20 @@ class GcCommand(NewCommand):
 
         if args:
             raise SpecError(f"gc: no '{args[0]}': it looks through the stores of all runs")
-        folders = {os.path.realpath(plan.store): plan.store for plan in project.load(project.spec_paths()).values()}
-        stores = [Store(folder) for _, folder in sorted(folders.items()) if os.path.isdir(folder)]
+        places = {os.path.realpath(plan.store): plan.store for plan in project.load(project.spec_paths()).values()}
+        stores = [Store(place) for _, place in sorted(places.items()) if os.path.isdir(place)]
         with ExitStack() as stack:
             for store in stores:
                 stack.enter_context(store.lock_alone())
-            runs = started_runs()
+            # All that were ever started here, also those whose spec is gone.  A builder is one of them from before it
+            # writes to the store: listed while it cannot write, none is missed.
+            folders = os.listdir("runs") if os.path.isdir("runs") else []
+            runs = [run for run in folders if os.path.isdir(f"runs/{run}/.coppice")]
             stack.enter_context(lock_runs(runs))
             own = references(runs)
             for store in stores:
-                print(swept_text(collect_garbage(store, own, params["dry_run"]), params["dry_run"]))
+                swept = collect_garbage(store, own, params["dry_run"])
+                print("\n".join(swept_lines(swept, params["dry_run"])))
         if not stores:
             print("nothing is stored yet")
         return 0
-
-
-def started_runs() -> list[str]:
-    """List every run that was ever started here, also those whose spec is gone.
-
-    A builder is one of them from before it writes to the store: listed while it cannot write, none is missed."""
-    runs = os.listdir("runs") if os.path.isdir("runs") else []
-    return [run for run in runs if os.path.isdir(f"runs/{run}/.coppice")]

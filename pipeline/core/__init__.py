@@ -1,6 +1,6 @@
 """Pure parts that everything stands on: the graph of targets, recipes, freshness, what may start.
 
-Pure: no I/O, no clock, no randomness.  Imports the standard library and nothing of ours.
+Pure: no I/O, no clock, no randomness.  Imports the standard library and of ours errors alone.
 
 graph      targets, the files between them, patterns of paths, rooms
 recipe     what a target's result depends on, and its key

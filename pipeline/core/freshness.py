@@ -46,8 +46,7 @@ class FailureRecord(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Difference between a record and what is there now.  Hashable: targets with the same reasons are listed
-    together."""
+    """Difference between a record and what is there now.  Hashable: targets with the same ones are listed together."""
 
     what: str
     where: str
@@ -56,41 +55,25 @@ class Reason(NamedTuple):
 
 
 def stale_reasons(
-    receipt: Receipt | None,
-    recipe: Mapping[str, Any],
-    inputs: Mapping[str, str | None],
-    outputs: Mapping[str, str | None],
-    lacking: str = NEVER_BUILT,
+    receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]
 ) -> Iterator[Reason]:
-    """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file.
-
-    `lacking` says why there is no receipt."""
-    if receipt is None:
-        yield Reason(lacking, "")
-        return
+    """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file."""
     for path in receipt.unsettled:
         yield Reason("input changed while it ran", path)
-    yield from _recipe_reasons(receipt, recipe, inputs)
+    old, new = _Parts.split(receipt.recipe), _Parts.split(recipe)  # which files are read is in recipe and inputs
+    found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
+    if not found and compact_json(receipt.recipe) != compact_json(recipe):
+        found = [Reason(PATHS_COUNT, "")]
+    yield from found
     for path, now in outputs.items():
-        old = receipt.outputs.get(path)
-        if now is None:
-            yield Reason("output missing", path, old, now)
-        elif now != old:
-            yield Reason("output changed", path, old, now)
+        was = receipt.outputs.get(path)
+        if now is None or now != was:
+            yield Reason("output missing" if now is None else "output changed", path, was, now)
 
 
 def outputs_intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
     """Check that every output is there as it was recorded."""
     return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
-
-
-def _recipe_reasons(receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None]) -> Iterator[Reason]:
-    """Yield differences of recipe and inputs.  Which files are read is in both, and is reported once."""
-    old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)
-    found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
-    if not found and compact_json(receipt.recipe) != compact_json(recipe):
-        found = [Reason(PATHS_COUNT, "")]
-    yield from found
 
 
 class _Parts(NamedTuple):
@@ -101,7 +84,7 @@ class _Parts(NamedTuple):
     others: Mapping[str, Any]
 
     @classmethod
-    def of(cls, recipe: Mapping[str, Any]) -> _Parts:
+    def split(cls, recipe: Mapping[str, Any]) -> _Parts:
         """Split a recipe; parameters of the kind are called as they are in a spec."""
         params = recipe.get("params", {})
         params = {SPEC_WORDS.get(word, word): value for word, value in params.items() if word != "paths"}
@@ -109,8 +92,7 @@ class _Parts(NamedTuple):
         return cls(recipe.get("reads"), recipe.get("params", {}).get("paths"), {**others, **params})
 
     def grouped(self, new: _Parts) -> bool:
-        """Check if files are read by other ports or paths now.  Being named in the command, or no longer, does not
-        count."""
+        """Check if files are read by other ports or paths now, whether named in the command or not."""
         named = None not in (self.by_port, new.by_port) and {*self.by_port} == {*new.by_port}
         return compact_json(self.reads) != compact_json(new.reads) or (
             named and compact_json(self.by_port) != compact_json(new.by_port)
@@ -165,16 +147,16 @@ class StalePath(NamedTuple):
 class Causes:
     """Division of stale targets, in graph order, into those stale by themselves and those stale because of others.
 
-    `found` has, for each target in doubt, its differences from its receipt."""
+    `differences` has, for each target in doubt, its differences from its receipt."""
 
-    def __init__(self, graph: Graph, found: Mapping[int, Sequence[Reason]]) -> None:
+    def __init__(self, graph: Graph, differences: Mapping[int, Sequence[Reason]]) -> None:
         self.graph = graph
         self.own: dict[int, tuple[Reason, ...]] = {}
         self.via: dict[int, list[int]] = {}
-        for i in sorted(found):
+        for i in sorted(differences):
             above = [j for j in graph.above(i) if j in self.own]
-            if found[i] or above:
-                self.own[i] = tuple(r for r in found[i] if not self._from_above(r))
+            if differences[i] or above:
+                self.own[i] = tuple(reason for reason in differences[i] if not self._is_from_above(reason))
                 self.via[i] = above
 
     def above(self, wanted: Iterable[int]) -> list[int]:
@@ -196,19 +178,15 @@ class Causes:
         below: dict[int, int | None] = {i: None}
         for j in (front := [i]):
             if self.own[j]:
-                yield _path(below, j)
+                walk = [j]
+                while (step := below[walk[-1]]) is not None:
+                    walk.append(step)
+                yield tuple(reversed(walk))
                 continue
             fresh = [k for k in self.via[j] if k not in below]
             below.update(dict.fromkeys(fresh, j))
             front.extend(fresh)
 
-    def _from_above(self, reason: Reason) -> bool:
-        """The input differs, but what makes it is stale itself and may put it right."""
+    def _is_from_above(self, reason: Reason) -> bool:
+        """Check if what makes the input that differs is stale itself and may put it right."""
         return reason.what in ("input changed", "input missing") and self.graph.writer.get(reason.where) in self.own
-
-
-def _path(below: Mapping[int, int | None], last: int) -> tuple[int, ...]:
-    walk = [last]
-    while (step := below[walk[-1]]) is not None:
-        walk.append(step)
-    return tuple(reversed(walk))

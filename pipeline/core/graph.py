@@ -7,10 +7,11 @@ runs they are called `run:room`."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 GLOB = re.compile(r"[*?\[]")
 _GLOB_PARTS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -22,15 +23,11 @@ def glob_regex(pattern: str) -> str:
         if part in _GLOB_PARTS:
             out += _GLOB_PARTS[part]
         elif part.startswith("[") and part.endswith("]"):
-            out += _character_class(part[1:-1])
+            negated = "^" if part[1] == "!" else ""
+            out += f"[{negated}" + re.sub(r"([][\\^&|~])", r"\\\1", part[1:-1].removeprefix("!")) + "]"
         else:
             out += re.escape(part)
     return out
-
-
-def _character_class(inside: str) -> str:
-    negated = "^" if inside[0] == "!" else ""
-    return f"[{negated}" + re.sub(r"([][\\^&|~])", r"\\\1", inside.removeprefix("!")) + "]"
 
 
 def pattern_error(path: str) -> str:
@@ -62,8 +59,7 @@ class Limits(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Unit of work: a stage to call, the files it reads, the files that only it writes.  Paths start at the project
-    root."""
+    """Unit of work: a stage, the files it reads, the files that only it writes.  Paths start at the project root."""
 
     name: str
     stage: str
@@ -109,14 +105,11 @@ class Graph:
     @cached_property
     def readers(self) -> dict[str, list[int]]:
         """path -> the targets that read it."""
-        out: dict[str, list[int]] = {}
+        out: dict[str, list[int]] = defaultdict(list)
         for i, target in enumerate(self.targets):
             for _, group in target.reads:
                 for path in group:
-                    if path in out:
-                        out[path].append(i)
-                    else:
-                        out[path] = [i]
+                    out[path].append(i)
         return out
 
     @cached_property
@@ -160,6 +153,12 @@ def paths(ports: Ports) -> tuple[str, ...]:
     for _, group in ports[1:]:
         out += group
     return out
+
+
+def path_of_port(target: Target, port: str) -> str:
+    """The one file that a target writes at a port."""
+    (path,) = dict(target.writes)[port]
+    return path
 
 
 def _writers(targets: Sequence[Target]) -> dict[str, int]:
@@ -209,21 +208,6 @@ def _one_cycle(listed: Sequence[Target], writer: Mapping[str, int], waits: Seque
         walk.append(i)
         i = min(writer[p] for p in listed[i].inputs if p in writer and waits[writer[p]])
     yield from (listed[j] for j in [*walk[walk.index(i) :], i])
-
-
-class RunRooms(Protocol):
-    """Part of a run's plan that says how many places its rooms have."""
-
-    @property
-    def run(self) -> str: ...
-
-    @property
-    def rooms(self) -> Mapping[str, int]: ...
-
-
-def room_places(plans: Iterable[RunRooms]) -> dict[str, int]:
-    """Collect the places of all rooms, by `run:room`."""
-    return {f"{plan.run}:{room}": places for plan in plans for room, places in plan.rooms.items()}
 
 
 def rooms_of(target: Target) -> tuple[str, ...]:

@@ -13,8 +13,10 @@ journal_differences   does the same to say which line would be another one now; 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from pipeline.errors import cut_text
 
 Fields = Mapping[str, Any]
 Write = Callable[[str], object]
@@ -136,3 +138,11 @@ def journal_differences(
     except JournalDiffers as error:
         return [error.difference]
     return []
+
+
+def difference_lines(differences: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line for each difference that a replay found in the journal at its `path`."""
+    return [
+        f"{each['path']}:{each['line']}: recorded {cut_text(each['recorded'])}, decided again {cut_text(each['now'])}"
+        for each in differences
+    ]

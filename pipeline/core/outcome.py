@@ -84,13 +84,9 @@ class FileCount(NamedTuple):
     files: int = 0
     size: int = 0
 
-    def plus(self, other: FileCount) -> FileCount:
-        return FileCount(self.files + other.files, self.size + other.size)
-
 
 class CheckoutRefs(NamedTuple):
-    """References of another checkout: its place `host:/path`, the file with the references, the number of stored
-    results."""
+    """References of another checkout: its place `host:/path`, the file with them, the number of stored results."""
 
     place: str
     file: str

@@ -22,35 +22,27 @@ _SUFFIX = re.compile(rf"(?:{_WORD})?\.(?:gz|bz2|xz|zst|lz4|br|Z)$|{_WORD}$")
 
 # X.Y: a patch release changes no result, and a store is shared by machines that differ in it.
 PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
-# Of a recipe, what a spec has no say in.
-_BY = ("stage", "python")
+# The parts of a recipe in which a spec has no say.
+_OURS = {"stage": "", "python": ""}
 
 
 def make_recipe(target: Target, code: str) -> dict[str, Any]:
-    """Make the recipe of a target.  `code` stands for the code of its stage; names and paths of outputs are
-    left out."""
+    """Make the recipe of a target.  `code` stands for the code of its stage; of outputs the suffixes count.
+
+    Of what it reads, the number of files of each port; where a file is read twice, their places among all instead."""
     written = [[port, [suffix(path) for path in group]] for port, group in target.writes]
-    params = target.params
+    params, inputs = target.params, target.inputs
     if LIMITS in params:
         params = {name: value for name, value in params.items() if name != LIMITS}
-    return {"stage": code, "python": PYTHON, "reads": _reads(target), "writes": written, "params": params}
-
-
-def _reads(target: Target) -> list[Any]:
-    """List the number of files of each port; where a file is read twice, the places of the files among all instead."""
-    inputs = target.inputs
     place = {path: n for n, path in enumerate(dict.fromkeys(inputs))}
     twice = len(place) < len(inputs)
-    return [[port, [place[path] for path in group] if twice else len(group)] for port, group in target.reads]
+    reads = [[port, [place[path] for path in group] if twice else len(group)] for port, group in target.reads]
+    return {"stage": code, "python": PYTHON, "reads": reads, "writes": written, "params": params}
 
 
 def same_request(then: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
     """Check if two recipes ask for the same, whatever code and Python do it."""
-    return now is not None and compact_json(_request_part(then)) == compact_json(_request_part(now))
-
-
-def _request_part(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: part for name, part in recipe.items() if name not in _BY}
+    return now is not None and compact_json({**then, **_OURS}) == compact_json({**now, **_OURS})
 
 
 def reads_of(recipe: Mapping[str, Any], inputs: Sequence[str]) -> Ports:
@@ -65,6 +57,13 @@ def reads_of(recipe: Mapping[str, Any], inputs: Sequence[str]) -> Ports:
 def writes_of(recipe: Mapping[str, Any], outputs: Iterable[str]) -> Ports:
     left = iter(outputs)
     return tuple((port, tuple(islice(left, len(suffixes)))) for port, suffixes in recipe["writes"])
+
+
+def describe_params(target: Target, left_out: str = "", spread: str = "") -> dict[str, Sequence[str]]:
+    """The stage, params and limits of a target in words; of the param `spread` each value by itself."""
+    words = {name: value for name, value in target.params.items() if name not in (LIMITS, left_out, spread)}
+    every = {**words, **target.params.get(spread, {}), **target.params.get(LIMITS, {})}
+    return {"stage": [target.stage], **{name: [json.dumps(each, ensure_ascii=False)] for name, each in every.items()}}
 
 
 def suffix(path: str) -> str:

@@ -7,7 +7,7 @@ States of a target here:
     ready    -> started   `start`: its places in rooms are taken
     started  -> left      `release`: its places are free
     left     -> finished  `finish`, well or not
-    left     -> ready     `requeue`
+    left     -> ready     `make_ready`
 
 A waiting or ready target holds no place."""
 
@@ -16,14 +16,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
-from typing import NamedTuple
 
-
-class BlockedTarget(NamedTuple):
-    """A target that cannot run, and those directly above it that are to blame."""
-
-    target: int
-    by: tuple[int, ...]
+BlockedTarget = tuple[int, tuple[int, ...]]  # a target that cannot run, those directly above it that are to blame
 
 
 class Schedule:
@@ -44,30 +38,24 @@ class Schedule:
             for j in inside:
                 self.readers.setdefault(j, []).append(i)
             if not inside:
-                self._make_ready(i)
+                self.make_ready(i)
 
     def start(self) -> int | None:
         """The next target to start, its places in rooms taken; None when none may start now."""
         best: tuple[str, ...] | None = None
         for rooms, queue in self.ready.items():
-            if queue and self._has_place(rooms) and (best is None or queue[0] < self.ready[best][0]):
+            has_place = queue and all(self.free.get(room, 1) > 0 for room in rooms)
+            if has_place and (best is None or queue[0] < self.ready[best][0]):
                 best = rooms
         if best is None:
             return None
-        self._change(best, -1)
+        self._add_places(best, -1)
         return heappop(self.ready[best])
 
-    def _has_place(self, rooms: tuple[str, ...]) -> bool:
-        return all(self.free.get(room, 1) > 0 for room in rooms)
-
-    def _change(self, rooms: tuple[str, ...], by: int) -> None:
+    def _add_places(self, rooms: tuple[str, ...], number: int) -> None:
         for room in rooms:
             if room in self.free:
-                self.free[room] += by
-
-    def requeue(self, index: int) -> None:
-        """Make a target ready again that was started and has left."""
-        self._make_ready(index)
+                self.free[room] += number
 
     def ready_count(self) -> int:
         """Count the targets that could start if there were threads and places enough."""
@@ -75,7 +63,7 @@ class Schedule:
 
     def release(self, index: int) -> None:
         """Release the places of a target that needs them no longer."""
-        self._change(self.rooms_of.get(index, ()), 1)
+        self._add_places(self.rooms_of.get(index, ()), 1)
 
     def finish(self, index: int, ok: bool) -> list[BlockedTarget]:
         """Free those that waited for this one; the ones that can never run are returned, nearest first."""
@@ -90,11 +78,12 @@ class Schedule:
                 if self.waits[j]:
                     continue
                 if j in self.failed_above:
-                    blocked.append(BlockedTarget(j, tuple(self.failed_above.pop(j))))
+                    blocked.append((j, tuple(self.failed_above.pop(j))))
                     front.append((j, False))
                 else:
-                    self._make_ready(j)
+                    self.make_ready(j)
         return blocked
 
-    def _make_ready(self, index: int) -> None:
+    def make_ready(self, index: int) -> None:
+        """Make a target ready; it waits for nothing, or was started and has left."""
         heappush(self.ready.setdefault(self.rooms_of.get(index, ()), []), index)

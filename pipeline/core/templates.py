@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from string import Formatter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-Spell = Callable[[str, int], str]
-"""How a value is put into the n-th place of a template."""
+Columns = Mapping[str, Sequence[str]]  # values by name, one for each row
+Spell = Callable[[str, int], str]  # how a value is put into the n-th place of a template
 
 # What matters for quotes in a shell line; NUL stands where a name in braces is.
 _SHELL = re.compile(r"""\\[^\0]|['"`()\n\0]|\$\(|(?<![^\s;&|()])#""")
@@ -36,15 +37,6 @@ class Template(NamedTuple):
     form: str
 
 
-class ValueTable(Protocol):
-    """Values by name, one for each row."""
-
-    @property
-    def columns(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def size(self) -> int: ...
-
-
 def parse_template(text: str) -> Template:
     try:
         parsed = list(Formatter().parse(text))
@@ -58,31 +50,33 @@ def parse_template(text: str) -> Template:
     return Template(parts, tuple(name for _, name in parts if name is not None), form)
 
 
-def fill(template: Template, matrix: ValueTable) -> Sequence[str]:
+def fill(template: Template, columns: Columns, size: int) -> Sequence[str]:
     """Fill in each row's values and unescape braces: finished texts."""
     if not template.names:
-        return [template.form % ()] * matrix.size
-    return [*map(template.form.__mod__, zip(*[matrix.columns[name] for name in template.names], strict=True))]
+        return [template.form % ()] * size
+    return [*map(template.form.__mod__, zip(*[columns[name] for name in template.names], strict=True))]
 
 
-def fill_values(template: Template, matrix: ValueTable, spell: Spell = lambda value, place: value) -> Sequence[str]:
+def fill_values(
+    template: Template, columns: Columns, size: int, spell: Spell = lambda value, _: value
+) -> Sequence[str]:
     """Fill in each row's values and leave the names of files in braces: still templates."""
     form = ""
     values: list[Sequence[str]] = []
     for n, (literal, name) in enumerate(template.parts):
         form += _escaped(literal).replace("%", "%%")
-        if name is not None and name in matrix.columns:
+        if name is not None and name in columns:
             form += "%s"
-            values.append([_escaped(spell(value, n)) for value in matrix.columns[name]])
+            values.append([_escaped(spell(value, n)) for value in columns[name]])
         elif name is not None:
             form += f"{{{name}}}"
-    return [*map(form.__mod__, zip(*values, strict=True))] if values else [form % ()] * matrix.size
+    return [*map(form.__mod__, zip(*values, strict=True))] if values else [form % ()] * size
 
 
-def fill_shell_values(line: Template, matrix: ValueTable) -> Sequence[str]:
+def fill_shell_values(line: Template, columns: Columns, size: int) -> Sequence[str]:
     """Fill in each row's values so that the shell takes each for just itself."""
     marks = _open_quotes(line)
-    return fill_values(line, matrix, lambda value, n: _in_shell([value], marks[n]))
+    return fill_values(line, columns, size, lambda value, n: _in_shell([value], marks[n]))
 
 
 def _escaped(text: str) -> str:
@@ -91,11 +85,7 @@ def _escaped(text: str) -> str:
 
 def files_by_name(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Map names in braces to files, for a command that is about to run."""
-    everything = {
-        "in": [path for group in reads.values() for path in group],
-        "out": [path for group in writes.values() for path in group],
-    }
-    return {**everything, **reads, **writes}
+    return {"in": [*chain(*reads.values())], "out": [*chain(*writes.values())], **reads, **writes}
 
 
 def fill_argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:

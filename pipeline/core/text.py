@@ -34,6 +34,11 @@ def one_line(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
+def round_decimals(number: float, digits: int) -> float:
+    """Round to so many decimals; minus zero is zero."""
+    return round(number, digits) + 0.0
+
+
 def duration(seconds: float, digits: int = 1) -> str:
     """Format seconds: 0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
     if round(seconds, digits) < 60:

@@ -1,9 +1,8 @@
 """Git for a tree search: the commit it starts from, worktrees, candidates as commits, and refs that keep them.
 
-Not pure.  Imports core.text, store.files, store.flock, machine.process and errors.
+Not pure.  Imports core.text, store, machine.process and errors.
 
-command     the git executable, without anybody's configuration
-folders     folders that other programs wrote; locks by file
+command     the git executable, without anybody's configuration; the lock of a repository
 objects     commits, trees and differences, read and written without a checkout
 refs        refs that keep the commits and texts of a run
 worktrees   worktrees by name, each with the files of its commit

@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 from pipeline.errors import cut_text
 from pipeline.machine.process import has_ended, signal_group
+from pipeline.store.flock import file_lock
 
 TIMEOUT = 600.0
 GIT_KILL_AFTER = 3.0
@@ -70,7 +71,13 @@ class _Child(subprocess.Popen[bytes]):
         """Wait by the kernel's notice: Python only polls, with pauses longer than git runs."""
         if timeout is not None and sys.platform == "linux" and self.returncode is None:
             with suppress(OSError):  # an older kernel
-                _await_readable(os.pidfd_open(self.pid), max(timeout, 0.0))
+                ended = os.pidfd_open(self.pid)
+                try:
+                    waiting = select.poll()
+                    waiting.register(ended, select.POLLIN)
+                    waiting.poll(max(timeout, 0.0) * 1000)
+                finally:
+                    os.close(ended)
         return super().wait(timeout)
 
 
@@ -105,6 +112,11 @@ def users_git(*words: str, cwd: str) -> bytes:
     home = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
     env = _environment() | home | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     return _run(words, env, cwd, b"", (), TIMEOUT)
+
+
+def repository_lock(repo: str) -> AbstractContextManager[int]:
+    """Hold the lock for changes of a repository's worktrees and set-up."""
+    return file_lock(f"{repo}/coppice.lock")
 
 
 def checked_sha(text: str) -> str:
@@ -157,15 +169,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:
             stream.close()
-
-
-def _await_readable(fd: int, seconds: float) -> None:
-    try:
-        waiting = select.poll()
-        waiting.register(fd, select.POLLIN)
-        waiting.poll(seconds * 1000)
-    finally:
-        os.close(fd)
 
 
 def _error_line(errors: bytes) -> str:

@@ -9,13 +9,12 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from typing import NamedTuple
 
 from pipeline.errors import cut_text
 from pipeline.git.command import CandidateProblem, GitProblem, checked_sha, git, split_names
-from pipeline.git.folders import make_removable, read_file_text, scratch_path
 from pipeline.git.objects import (
     Counts,
     counts_of,
@@ -28,39 +27,20 @@ from pipeline.git.objects import (
 )
 from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
 from pipeline.store.files import read_bytes, write_all
+from pipeline.store.folders import make_removable, read_file_text, remove_file
 
 _LARGEST = 1 << 19  # bytes of an index; for a larger one git is faster
 _DEEPEST = 100
 _STAGE_OR_MORE = 0x70  # flags of an entry of a merge, or of a later version of the format
 
 
-class _Folder(NamedTuple):
-    """A folder whose tree in the index is still valid."""
-
-    rows: int
-    tree: bytes
-
-
 class _Index(NamedTuple):
     rows: list[tuple[bytes, int, bytes]]  # name, mode, blob
-    folders: dict[bytes, _Folder]
+    folders: dict[bytes, tuple[int, bytes]]  # those still valid: number of rows, tree
 
 
 class _Unusual(Exception):
     """An index that is left to git."""
-
-
-def index_is_whole(text: bytes) -> bool:
-    """True for an index that ends with the hash of the rest."""
-    return text[-20:] == sha1(text[:-20]).digest()
-
-
-def cached_trees(index: str) -> list[str]:
-    """The valid trees of an index, the tree of a whole commit first."""
-    try:
-        return [folder.tree.hex() for folder in _read_index(index).folders.values()]
-    except _Unusual:
-        return []
 
 
 def write_tree(repo: str, index: str, known: Collection[str] = ()) -> str:
@@ -100,7 +80,7 @@ def _extension(text: bytes, at: int) -> bytes:
     return found
 
 
-def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
+def _folders(text: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
     """Valid folders, each before those in it.  A change below makes a folder invalid: -1 rows, and no tree."""
     above: list[tuple[bytes, int]] = []  # the folders we are in, and how many in each are still to come
     at = 0
@@ -110,7 +90,7 @@ def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
         rows, inner = map(int, text[end + 1 : line].split())
         at = line + 1
         if rows >= 0:
-            yield prefix, _Folder(rows, text[at : at + 20])
+            yield prefix, (rows, text[at : at + 20])
             at += 20
         if above:
             above[-1] = (above[-1][0], above[-1][1] - 1)
@@ -122,8 +102,8 @@ def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
 def _write_folder(repo: str, index: _Index, known: set[str], prefix: bytes, at: int) -> tuple[str, int]:
     """The tree of a folder whose first file is row `at`, and the row behind its last."""
     if prefix in index.folders:
-        folder = index.folders[prefix]
-        return folder.tree.hex(), at + folder.rows
+        rows, tree = index.folders[prefix]
+        return tree.hex(), at + rows
     if prefix.count(b"/") > _DEEPEST:
         raise _Unusual
     lines = []
@@ -137,8 +117,19 @@ def _write_folder(repo: str, index: _Index, known: set[str], prefix: bytes, at: 
             lines.append(b"%o %b\0%b" % (mode, name, blob))
             at += 1
     text = b"".join(lines)
-    tree = object_name(b"tree", text)
-    return (tree if tree in known else write_object(repo, b"tree", text)), at
+    name_of_tree = object_name(b"tree", text)
+    return (name_of_tree if name_of_tree in known else write_object(repo, b"tree", text)), at
+
+
+@contextmanager
+def _scratch_path(folder: str) -> Iterator[str]:
+    """A path of its own for a file of git; afterwards the file and git's lock on it are removed."""
+    path = f"{folder}/{os.urandom(8).hex()}.scratch"
+    try:
+        yield path
+    finally:
+        remove_file(path)
+        remove_file(f"{path}.lock")
 
 
 EXACT = ("--binary", "--whitespace=nowarn")
@@ -150,31 +141,23 @@ _MODE = re.compile(rb"^(?:new file mode|new mode|index \S+)[ \t]+([0-7]+)", re.M
 _LONGEST_NAME, _LONGEST_PATH = 255, 700
 
 
-class AppliedPatch(NamedTuple):
-    """A patch as a tree; `counts` is None where the patch itself does not tell."""
-
-    tree: str
-    counts: Counts | None
-    paths: list[str]
-
-
-def apply_to_tree(repo: str, start: bytes, patch: bytes) -> AppliedPatch:
-    """Apply a patch to `start`, the index of its parent: all of it or nothing."""
+def apply_to_tree(repo: str, start: bytes, patch: bytes) -> tuple[str, Counts | None, list[str]]:
+    """Apply a patch to `start`, the index of its parent, all of it or nothing: the tree, counts if it tells, paths."""
     check_types(patch)
-    with scratch_path(f"{repo}/coppice") as index:
+    with _scratch_path(f"{repo}/coppice") as index:
         write_all(index, start)
         counted = git("apply", *_COUNTED, "--cached", *EXACT, repo=repo, index=index, stdin=patch)
         paths = [row.split("\t", 2)[2] for row in split_names(counted)]
-        return AppliedPatch(write_tree(repo, index), counts_of(patch, counted), paths)
+        return write_tree(repo, index), counts_of(patch, counted), paths
 
 
 def index_of_commit(repo: str, commit: str) -> bytes:
     """The index of a commit, made once for all patches, and again when a power cut has damaged it."""
     kept = f"{repo}/coppice/{commit}.index"
-    if os.path.exists(kept) and index_is_whole(text := read_bytes(kept)):
+    if os.path.exists(kept) and (text := read_bytes(kept))[-20:] == sha1(text[:-20]).digest():
         return text
     os.makedirs(f"{repo}/coppice", exist_ok=True)
-    with scratch_path(f"{repo}/coppice") as index:
+    with _scratch_path(f"{repo}/coppice") as index:
         git("read-tree", commit, repo=repo, index=index)
         os.replace(index, kept)
     return read_bytes(kept)
@@ -184,13 +167,6 @@ def check_types(patch: bytes) -> None:
     for mode in _MODE.findall(patch):
         if stat.S_IFMT(int(mode, 8)) not in (stat.S_IFREG, stat.S_IFLNK):
             raise GitProblem("submodules are not supported; a candidate is one tree of files")
-
-
-def check_paths(paths: list[str]) -> None:
-    """Refuse names too long for a checkout, before anybody measures the commit."""
-    for path in paths:
-        if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
-            raise GitProblem(f"the name of a file is too long: {cut_text(repr(path))}")
 
 
 _NO_BLOB = b"1" * 40
@@ -215,7 +191,7 @@ class Candidate(NamedTuple):
 
 def commit_worktree(worktree: Worktree, parent: str, message: str) -> Candidate:
     """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did."""
-    with scratch_path(worktree.admin) as index:
+    with _scratch_path(worktree.admin) as index:
         tree = _tree_of(worktree, checked_sha(parent), index)
     return _candidate(worktree.repo, tree, parent, message)
 
@@ -224,7 +200,9 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
     repositories_within = make_removable(worktree.path)
     if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
         copy_index(f"{worktree.admin}/{PRISTINE}", index)
-    known = cached_trees(index) if os.path.exists(index) else []
+    known: list[str] = []
+    with suppress(FileNotFoundError, _Unusual):  # its valid trees, the tree of the whole commit first
+        known = [tree.hex() for _, tree in _read_index(index).folders.values()]
     if known[:1] != [tree_hash(worktree.repo, parent)]:
         worktree.git("read-tree", "-m", parent, index=index)
     if repositories_within:
@@ -255,9 +233,11 @@ def commit_patch(repo: str, parent: str, patch: bytes, message: str) -> Candidat
     and lines count as the patch has them."""
     start = index_of_commit(repo, checked_sha(parent))
     with _candidate_problems():
-        applied = apply_to_tree(repo, start, patch)
-        check_paths(applied.paths)
-    return _candidate(repo, applied.tree, parent, message, applied.counts)
+        tree, counts, paths = apply_to_tree(repo, start, patch)
+        for path in paths:  # too long for a checkout: before anybody measures the commit
+            if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
+                raise GitProblem(f"the name of a file is too long: {cut_text(repr(path))}")
+    return _candidate(repo, tree, parent, message, counts)
 
 
 def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts | None = None) -> Candidate:
@@ -265,7 +245,10 @@ def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts |
     commit = write_commit(repo, tree, (parent,), above.date + 1, message)
     if tree == above.tree:
         counts = Counts(0, 0, 0)
-    return Candidate(commit, tree, parent, message, *(counts or diff_stat(repo, parent, commit).counts))
+    if counts is None:
+        files = diff_stat(repo, parent, commit)
+        counts = Counts(len(files), sum(file.insertions for file in files), sum(file.deletions for file in files))
+    return Candidate(commit, tree, parent, message, *counts)
 
 
 def patch_between(repo: str, parent: str, commit: str) -> bytes:
@@ -277,7 +260,7 @@ def patch_between(repo: str, parent: str, commit: str) -> bytes:
 def restore_commit(repo: str, parent: str, patch: bytes, candidate: Candidate) -> None:
     """Make the commit of `candidate` again."""
     above = parent_commit(repo, parent)
-    tree = apply_to_tree(repo, index_of_commit(repo, parent), patch).tree if patch else above.tree
+    tree = apply_to_tree(repo, index_of_commit(repo, parent), patch)[0] if patch else above.tree
     made = write_commit(repo, tree, (parent,), above.date + 1, candidate.message)
     if made != candidate.commit:
         raise GitProblem(f"the patch makes {made}, the record says {candidate.commit}: one of them was changed")
@@ -299,7 +282,7 @@ def _candidate_problems() -> Iterator[None]:
 
 
 class CommitFacts(NamedTuple):
-    """The tree of a commit, and its parent, empty for a commit without one."""
+    """Tree of a commit, and its parent, empty for a commit without one."""
 
     tree: str
     parent: str
@@ -307,15 +290,12 @@ class CommitFacts(NamedTuple):
 
 def commit_facts(repo: str, commits: Iterable[str]) -> dict[str, CommitFacts]:
     """Facts of the commits that are there."""
-    wanted = sorted({*commits})
-    trees, parents = (_resolve(repo, wanted, suffix) for suffix in ("^{tree}", "^1"))
-    return {commit: CommitFacts(trees[commit], parents.get(commit, "")) for commit in wanted if commit in trees}
-
-
-def _resolve(repo: str, commits: list[str], suffix: str) -> dict[str, str]:
-    asked = "".join(f"{checked_sha(commit)}{suffix}\n" for commit in commits)
-    rows = git("cat-file", "--batch-check=%(objectname)", repo=repo, stdin=asked.encode()).decode().splitlines()
-    return {commit: row for commit, row in zip(commits, rows, strict=True) if not row.endswith(" missing")}
+    wanted = [checked_sha(commit) for commit in sorted({*commits})]
+    asked = "".join(f"{commit}^{{tree}}\n{commit}^1\n" for commit in wanted)
+    listed = git("cat-file", "--batch-check=%(objectname)", repo=repo, stdin=asked.encode()).decode().splitlines()
+    rows = ["" if row.endswith(" missing") else row for row in listed]
+    facts = map(CommitFacts, rows[::2], rows[1::2])
+    return {commit: fact for commit, fact in zip(wanted, facts, strict=True) if fact.tree}
 
 
 def worktree_head(worktree: Worktree) -> str:

@@ -8,24 +8,16 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha1
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from pipeline.git.command import SETTINGS, GitProblem, checked_sha, git, split_names
+from pipeline.git.command import GitProblem, checked_sha, git, split_names
 from pipeline.store.files import append_all
-
-if TYPE_CHECKING:
-    from git import Repo
-
 
 WHO = "Coppice <coppice@localhost>"
 EPOCH = 946_684_800  # 2000-01-01T00:00:00Z
-# Variables by which git tells its hooks where the repository is.  GitPython would take them for ours.
-_CALLERS = ["GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"]
-_CALLERS += ["GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"]
 
 
 class ParentCommit(NamedTuple):
@@ -39,25 +31,12 @@ class NoCommit(GitProblem):
     """A commit is missing; it can be made again from its record, where there is one."""
 
 
-@contextmanager
-def open_with_gitpython(repo: str) -> Iterator[Repo]:
-    """Open a repository with GitPython, closed afterwards: an open one keeps processes of git."""
-    for name in _CALLERS:
-        os.environ.pop(name, None)
-    from git import Repo
-
-    with Repo(repo, expand_vars=False) as found:
-        found.git.update_environment(**SETTINGS, GIT_DIR=repo)
-        yield found
-
-
 def has_commit(repo: str, commit: str) -> bool:
     """True when the commit is there; else it must be made again from its record."""
     try:
-        parent_commit(repo, commit)
+        return bool(parent_commit(repo, commit))
     except NoCommit:
         return False
-    return True
 
 
 def tree_hash(repo: str, commit: str) -> str:
@@ -129,7 +108,7 @@ def _with_header(kind: bytes, text: bytes) -> bytes:
     return b"%b %d\0%b" % (kind, len(text), text)
 
 
-LINK = "120000"  # the mode of a symbolic link, whose blob is its target
+LINK, SUBMODULE = "120000", "160000"  # modes of a symbolic link, whose blob is its target, and of another repository
 _NONE = "000000"
 
 
@@ -191,10 +170,9 @@ _RENAMED = re.compile(rb"^(?:rename|copy) from ", re.MULTILINE)
 
 
 class FileStat(NamedTuple):
-    """The change of a file; lines of a binary one are not counted.  `kind`: A added, D deleted, M modified, T type."""
+    """The change of a file; lines of a binary one are not counted."""
 
     path: str
-    kind: str
     insertions: int
     deletions: int
 
@@ -205,35 +183,14 @@ class Counts(NamedTuple):
     deletions: int
 
 
-class DiffStat(NamedTuple):
-    files: tuple[FileStat, ...]
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(len(self.files), self.insertions, self.deletions)
-
-    @property
-    def insertions(self) -> int:
-        return sum(file.insertions for file in self.files)
-
-    @property
-    def deletions(self) -> int:
-        return sum(file.deletions for file in self.files)
-
-
-def diff_stat(repo: str, a: str, b: str) -> DiffStat:
-    """The changes between two commits, by git: GitPython fails on names with newlines or not in UTF-8."""
-    form = ("-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
-    listed = iter(split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)))
-    kinds: dict[str, str] = {}
-    files: list[FileStat] = []
-    for row in listed:
-        if row.startswith(":"):  # all of these come first, each followed by its path
-            kinds[next(listed)] = row.rpartition(" ")[2]
-        else:
-            inserted, deleted, path = row.split("\t", 2)
-            files.append(FileStat(path, kinds[path], _count(inserted), _count(deleted)))
-    return DiffStat(tuple(files))
+def diff_stat(repo: str, a: str, b: str) -> tuple[FileStat, ...]:
+    """The changes between two commits; names may hold anything."""
+    form = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
+    listed = split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo))
+    rows = [row.split("\t", 2) for row in listed]
+    return tuple(
+        FileStat(path, int(plus.replace("-", "0")), int(minus.replace("-", "0"))) for plus, minus, path in rows
+    )
 
 
 def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
@@ -243,7 +200,3 @@ def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
     if _RENAMED.search(patch) or "-" in {row[0] for row in rows} or len({row[2] for row in rows}) < len(rows):
         return None
     return Counts(len(rows), sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows))
-
-
-def _count(number: str) -> int:
-    return 0 if number == "-" else int(number)

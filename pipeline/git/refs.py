@@ -10,9 +10,10 @@ from hashlib import sha256
 from urllib.parse import quote, unquote
 
 from pipeline.git.command import checked_sha, git
-from pipeline.git.folders import file_lock, remove_file
 from pipeline.git.objects import loose_commit
 from pipeline.store.files import write_all
+from pipeline.store.flock import file_lock
+from pipeline.store.folders import remove_file
 
 # Parts of a ref that git forbids and `quote` does not escape.
 _FORBIDDEN = re.compile(r"^\.|\.(?=\.|lock$|$)|~")
@@ -63,8 +64,7 @@ def _part(name: str) -> str:
 
 
 def _write_ref(repo: str, ref: str, commit: str) -> bool:
-    """Write a ref by git's own rule: the holder of the lock beside it may replace it.  Our lock is a hard link of our
-    draft."""
+    """Write a ref by git's own rule: the holder of the lock beside it may.  Ours is a hard link of our draft."""
     path, draft = f"{repo}/{ref}", _draft(repo, ref)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

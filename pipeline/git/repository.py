@@ -16,9 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pipeline.core.text import join_names
-from pipeline.git.command import GitProblem, git, split_names, users_git
-from pipeline.git.folders import repository_lock
-from pipeline.git.objects import EPOCH, has_commit, open_with_gitpython, tree_hash, write_commit
+from pipeline.git.command import GitProblem, git, repository_lock, split_names, users_git
+from pipeline.git.objects import EPOCH, SUBMODULE, has_commit, read_blobs, tree_entries, tree_hash, write_commit
 from pipeline.git.refs import is_pinned, pin, pin_by_git
 from pipeline.store.files import read_bytes, write_whole
 
@@ -39,12 +38,14 @@ _CONFIG = """\
 [maintenance]
 \tauto = false
 """
-# Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
-_ATTRIBUTES = "* -text -filter -ident !working-tree-encoding !diff !merge\n"
-_EXCLUDE = "__pycache__/\n"
+_SET_UP = {
+    "config": _CONFIG.encode(),
+    # Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
+    "info/attributes": b"* -text -filter -ident !working-tree-encoding !diff !merge\n",
+    "info/exclude": b"__pycache__/\n",
+}
 # The file with the folder of objects that a repository borrows.
 _LENDER = "objects/info/alternates"
-_SET_UP = {"config": _CONFIG.encode(), "info/attributes": _ATTRIBUTES.encode(), "info/exclude": _EXCLUDE.encode()}
 
 
 def run_repository(run: str) -> str:
@@ -68,19 +69,14 @@ def prepare_repository(run: str, borrowed: str = "") -> str:
 
 def restore_setup(repo: str) -> None:
     """Restore the set-up: a coder's own git commands in one worktree may have changed it for all of them."""
-    wanted = {**_SET_UP, **_unquoted_lender(repo)}
+    wanted, lender = {**_SET_UP}, f"{repo}/{_LENDER}"
+    if os.path.exists(lender) and read_bytes(lender).startswith(b'"'):
+        wanted[_LENDER] = _line_of(borrowed_objects(repo))  # an older version quoted it without need
     if all(os.path.exists(f"{repo}/{path}") and read_bytes(f"{repo}/{path}") == text for path, text in wanted.items()):
         return
     with repository_lock(repo):
         for path, text in wanted.items():
             _write_file(f"{repo}/{path}", text)
-
-
-def _unquoted_lender(repo: str) -> dict[str, bytes]:
-    """The line of borrowed objects in place of one that an older version quoted without need."""
-    path = f"{repo}/{_LENDER}"
-    quoted = os.path.exists(path) and read_bytes(path).startswith(b'"')
-    return {_LENDER: _line_of(borrowed_objects(repo))} if quoted else {}
 
 
 def _write_file(path: str, text: bytes) -> None:
@@ -149,10 +145,10 @@ def check_whole(place: RepoLocation) -> None:
     """Refuse a repository that lacks history or objects: a search reads them for long, without a network."""
     if git("rev-parse", "--is-shallow-repository", repo=place.git_dir) == b"true\n":
         raise GitProblem(f"{place.folder}: is a shallow clone; run git fetch --unshallow there first")
-    with open_with_gitpython(place.git_dir) as found, found.config_reader("repository") as config:
-        for key, usual in (("objectformat", "sha1"), ("refstorage", "files"), ("partialclone", "")):
-            if (value := config.get_value("extensions", key, usual)) != usual:
-                raise GitProblem(f"{place.folder}: extensions.{key} = {value} is not supported; use a plain clone")
+    for key, usual in (("objectformat", "sha1"), ("refstorage", "files"), ("partialclone", "")):
+        words = ("config", "--local", "--default", usual, f"extensions.{key}")
+        if (value := git(*words, repo=place.git_dir).decode(errors="replace").strip()) != usual:
+            raise GitProblem(f"{place.folder}: extensions.{key} = {value} is not supported; use a plain clone")
 
 
 def check_clean(place: RepoLocation) -> None:
@@ -160,19 +156,15 @@ def check_clean(place: RepoLocation) -> None:
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
     here = [] if own.startswith("..") else [f":(exclude,top,literal){own}"]
     status = ["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal"]
-    ignored = ["-c", f"core.excludesFile={_users_excludes(place.folder)}"]
-    found = split_names(git(*ignored, *status, "--", ".", *here, repo=place.git_dir, work=place.folder))
-    if found:
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    # the user's own list of ignored files, such as those of an editor
+    words = ("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile")
+    ignored = os.fsdecode(users_git(*words, cwd=place.folder).removesuffix(b"\n"))
+    asked = ("-c", f"core.excludesFile={ignored}", *status, "--", ".", *here)
+    if found := split_names(git(*asked, repo=place.git_dir, work=place.folder)):
         names = join_names([repr(name[3:])[1:-1] for name in found], _MOST_NAMED)
         what = "Root working tree must be clean: a search starts from a commit"
         raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}")
-
-
-def _users_excludes(folder: str) -> str:
-    """The user's own list of ignored files, such as those of an editor."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    path = users_git("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile", cwd=folder)
-    return os.fsdecode(path.removesuffix(b"\n"))
 
 
 def check_attributes(path: str, text: bytes) -> None:
@@ -201,19 +193,15 @@ def snapshot(place: RepoLocation, repo: str) -> str:
 
 def _files_of_folder(place: RepoLocation, repo: str) -> Iterator[str]:
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
-    for name in _tracked_files(place) or _untracked_files(place.folder, repo):
+    tracked: list[str] = []
+    if place.git_dir:  # none when all of it is ignored there, as in a plain folder
+        listed = git(*_OTHERS, "--cached", repo=place.git_dir, work=place.top, cwd=place.folder)
+        tracked = [file for name in split_names(listed) for file in _files_below(place.folder, name, place.git_dir)]
+    for name in tracked or _untracked_files(place.folder, repo):
         if _LEFT_OUT.isdisjoint(name.split("/")) and not name.startswith(("runs/", f"{own}/")):
             if os.path.basename(name) == ".gitattributes":
                 check_attributes(f"{place.folder}/{name}", read_bytes(f"{place.folder}/{name}"))
             yield name
-
-
-def _tracked_files(place: RepoLocation) -> list[str]:
-    """The files of a folder inside a repository; none when all of it is ignored there, as in a plain folder."""
-    if not place.git_dir:
-        return []
-    listed = git(*_OTHERS, "--cached", repo=place.git_dir, work=place.top, cwd=place.folder)
-    return [file for name in split_names(listed) for file in _files_below(place.folder, name, place.git_dir)]
 
 
 def _files_below(folder: str, name: str, repo: str) -> Iterator[str]:
@@ -284,19 +272,16 @@ def _head_commit(place: RepoLocation, run: str) -> tuple[str, str]:
 
 
 def _checked_head(place: RepoLocation) -> str:
-    with open_with_gitpython(place.git_dir) as found:
-        if not found.head.is_valid():
-            raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit")
-        commit = found.head.commit
-        for item in commit.tree.traverse(ignore_self=True):
-            _check_item(place, item)
-        return commit.hexsha
-
-
-def _check_item(place: RepoLocation, item: object) -> None:
-    from git import Blob, Submodule
-
-    if isinstance(item, Submodule):
-        raise GitProblem(f"{place.folder}/{item.path}: submodules are not supported; a candidate is one tree of files")
-    if isinstance(item, Blob) and item.name == ".gitattributes":
-        check_attributes(f"{place.folder}/{item.path}", item.data_stream.read())
+    try:
+        commit = git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", repo=place.git_dir).decode().strip()
+    except GitProblem as problem:
+        raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit") from problem
+    entries = tree_entries(place.git_dir, commit)
+    attributes = {path: entry.blob for path, entry in entries.items() if os.path.basename(path) == ".gitattributes"}
+    if modules := [path for path, entry in entries.items() if entry.mode == SUBMODULE]:
+        path = f"{place.folder}/{modules[0]}"
+        raise GitProblem(f"{path}: submodules are not supported; a candidate is one tree of files")
+    texts = read_blobs(place.git_dir, attributes.values()) if attributes else {}
+    for path, blob in attributes.items():
+        check_attributes(f"{place.folder}/{path}", texts[blob])
+    return commit

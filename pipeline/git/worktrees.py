@@ -10,23 +10,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from typing import NamedTuple
 
-from pipeline.git.command import TIMEOUT, GitProblem, checked_sha, git
-from pipeline.git.folders import (
-    delete_tree,
-    file_lock,
-    make_removable,
-    read_file_text,
-    remove_file,
-    repository_lock,
-    unseen_by_git,
-)
+from pipeline.git.command import TIMEOUT, GitProblem, checked_sha, git, repository_lock
 from pipeline.store.files import write_all, write_whole
-from pipeline.store.flock import LOCK_PATIENCE
+from pipeline.store.flock import LOCK_PATIENCE, file_lock
+from pipeline.store.folders import delete_tree, make_removable, read_file_text, remove_file, walk_folders
 
 _HEAD = re.compile(r"(ref: .+|[0-9a-f]{40})\n")
 _PLAIN = re.compile(r"(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -40,12 +32,6 @@ def path_digest(path: str) -> str:
 def git_folder_of(repo: str, path: str) -> str:
     """Git's folder about the worktree at `path`; empty when git knows none there."""
     return next((place for place in _admins(repo, path) if read_file_text(f"{place}/gitdir") == f"{path}/.git\n"), "")
-
-
-def admin_is_complete(admin: str) -> bool:
-    """True when git's folder has all that git needs, without the lock of one that git has only begun."""
-    complete = _HEAD.fullmatch(read_file_text(f"{admin}/HEAD")) and read_file_text(f"{admin}/commondir")
-    return bool(complete) and not os.path.exists(f"{admin}/locked")
 
 
 def register_worktree(repo: str, path: str, commit: str) -> str:
@@ -72,19 +58,6 @@ def gitlink(admin: str) -> bytes:
     return os.fsencode(f"gitdir: {admin}\n")
 
 
-def forget_worktree(repo: str, path: str) -> None:
-    with repository_lock(repo):
-        _forget(repo, path)
-
-
-def forget_lost_worktrees(repo: str) -> None:
-    """Forget worktrees whose files are gone, and those that a killed git had only begun, whatever lock they have."""
-    with repository_lock(repo):
-        for admin in _listed_admins(repo):
-            if not _is_used(admin):
-                delete_tree(admin)
-
-
 def _admins(repo: str, path: str) -> list[str]:
     """Names for git's folder: the worktree's own if git allows it, and one that no other path has."""
     name = os.path.basename(path)
@@ -105,14 +78,23 @@ def _is_used(admin: str) -> bool:
     return bool(gitdir) and os.path.lexists(os.path.join(admin, gitdir))
 
 
-def _listed_admins(repo: str) -> list[str]:
-    folder = f"{repo}/worktrees"
-    return [f"{folder}/{name}" for name in os.listdir(folder)] if os.path.isdir(folder) else []
-
-
 def _draft(repo: str, path: str) -> str:
     """The folder in which git's folder is made and removed, so that git sees all of it or nothing."""
     return f"{repo}/coppice/{path_digest(path)}.admin"
+
+
+def _unseen_by_git(path: str) -> list[str]:
+    """Folders that git neither shows nor cleans: empty, unreadable or too deep ones, .git beside tracked files."""
+    found: list[str] = []
+    for folder, inner, names, is_deepest in walk_folders(path, lambda error: found.append(error.filename)):
+        if not inner and not names:
+            found.append(folder)
+        if is_deepest:
+            found.append(f"{path}/{os.path.relpath(folder, path).split('/')[0]}")
+        if folder != path and ".git" in (*inner, *names):
+            found.append(f"{folder}/.git")
+            inner[:] = [name for name in inner if name != ".git"]
+    return found
 
 
 # The index from when all files had just been written: git's own can be changed by any program there.
@@ -139,20 +121,18 @@ class Worktrees:
 
     def add(self, name: str, commit: str) -> Worktree:
         """Add a worktree, or make it that of the commit, with its files and no others; untouched when it is so."""
-        path = self._path(name)
+        path, commit = self._path(name), checked_sha(commit)
         with self._lock(path) as lock:
             found = self._find(path)
-            if found is None or not _is_complete(found):
-                return self._make(path, checked_sha(commit), lock)
-            try:
-                if not _is_clean(found, checked_sha(commit)):
-                    _check_out(found, commit, lock)
-            except GitProblem:  # git's own files are damaged, for instance by a power cut
-                return self._make(path, checked_sha(commit), lock)
-            return found
+            if found and _is_complete(found):
+                with suppress(GitProblem):  # git's own files are damaged, for instance by a power cut
+                    if not _is_clean(found, commit):
+                        _check_out(found, commit, lock)
+                    return found
+            return self._make(path, commit, lock)
 
-    def at(self, name: str) -> Worktree:
-        """The worktree of a name as it is now."""
+    def require(self, name: str) -> Worktree:
+        """The worktree of a name as it is now; an error when there is none."""
         found = self._find(self._path(name))
         if found is None or not os.path.isdir(found.path):
             raise GitProblem(f"{self.folder}/{name}: is no worktree; it was removed, or never added")
@@ -164,13 +144,10 @@ class Worktrees:
         with self._lock(path):
             self._delete(path)
 
-    def prune(self) -> None:
-        """Make git forget worktrees whose files are gone, and those that a killed process had only begun."""
-        forget_lost_worktrees(self.repo)
-
     def _delete(self, path: str) -> None:
         delete_tree(path)
-        forget_worktree(self.repo, path)
+        with repository_lock(self.repo):
+            _forget(self.repo, path)
 
     def _make(self, path: str, commit: str, lock: int) -> Worktree:
         delete_tree(path)
@@ -188,52 +165,54 @@ class Worktrees:
             raise GitProblem(f"{name!r} cannot name a worktree: it is a folder's name")
         return f"{self.folder}/{name}"
 
-    @contextmanager
-    def _lock(self, path: str) -> Iterator[int]:
+    def _lock(self, path: str) -> AbstractContextManager[int]:
         """Hold the lock of a worktree; a git that outlives its killed build keeps it until its checkout is done."""
-        with file_lock(f"{self.repo}/coppice/{path_digest(path)}.lock", TIMEOUT + LOCK_PATIENCE) as fd:
-            yield fd
+        return file_lock(f"{self.repo}/coppice/{path_digest(path)}.lock", TIMEOUT + LOCK_PATIENCE)
 
     def _find(self, path: str) -> Worktree | None:
         admin = git_folder_of(self.repo, path)
         return Worktree(self.repo, path, admin) if admin else None
 
 
-def _is_complete(found: Worktree) -> bool:
-    return admin_is_complete(found.admin) and os.path.isdir(found.path) and not os.path.islink(found.path)
-
-
-def _is_clean(found: Worktree, commit: str) -> bool:
-    if read_file_text(f"{found.admin}/HEAD") != f"{commit}\n" or not os.path.exists(f"{found.admin}/{PRISTINE}"):
+def _is_complete(tree: Worktree) -> bool:
+    """True when git's folder has all that git needs, without the lock of one that git has only begun."""
+    head, common = (read_file_text(f"{tree.admin}/{name}") for name in ("HEAD", "commondir"))
+    if not _HEAD.fullmatch(head) or not common or os.path.exists(f"{tree.admin}/locked"):
         return False
-    if not _points_back(found) or unseen_by_git(found.path):
+    return os.path.isdir(tree.path) and not os.path.islink(tree.path)
+
+
+def _is_clean(tree: Worktree, commit: str) -> bool:
+    if read_file_text(f"{tree.admin}/HEAD") != f"{commit}\n" or not os.path.exists(f"{tree.admin}/{PRISTINE}"):
+        return False
+    if not _points_back(tree) or _unseen_by_git(tree.path):
         return False
     status = ["status", "--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=normal"]
-    return not found.git(*status, "--ignore-submodules=all", index=f"{found.admin}/{PRISTINE}")
+    return not tree.git(*status, "--ignore-submodules=all", index=f"{tree.admin}/{PRISTINE}")
 
 
-def _check_out(found: Worktree, commit: str, lock: int) -> None:
-    pristine, index = f"{found.admin}/{PRISTINE}", f"{found.admin}/index"
-    make_removable(found.path)
-    if not _points_back(found):
-        delete_tree(f"{found.path}/.git")
-        write_whole(f"{found.path}/.git", gitlink(found.admin), durable=False)
-    for unseen in unseen_by_git(found.path):
+def _check_out(tree: Worktree, commit: str, lock: int) -> None:
+    pristine, index = f"{tree.admin}/{PRISTINE}", f"{tree.admin}/index"
+    make_removable(tree.path)
+    if not _points_back(tree):
+        delete_tree(f"{tree.path}/.git")
+        write_whole(f"{tree.path}/.git", gitlink(tree.admin), durable=False)
+    for unseen in _unseen_by_git(tree.path):
         delete_tree(unseen)
-    for left in (index, f"{index}.lock", f"{found.admin}/HEAD.lock"):
+    for left in (index, f"{index}.lock", f"{tree.admin}/HEAD.lock"):
         remove_file(left)
     if os.path.exists(pristine):
         os.replace(pristine, index)
-    write_whole(f"{found.admin}/HEAD", os.fsencode(f"{commit}\n"), durable=False)
-    _write_files(found, commit, lock)
-    found.git("clean", "--quiet", "-ffdx", keep=[lock])
+    write_whole(f"{tree.admin}/HEAD", os.fsencode(f"{commit}\n"), durable=False)
+    _write_files(tree, commit, lock)
+    tree.git("clean", "--quiet", "-ffdx", keep=[lock])
 
 
-def _write_files(found: Worktree, commit: str, lock: int) -> None:
-    index = f"{found.admin}/index"
-    found.git("reset", "--quiet", "--hard", commit, keep=[lock])
-    copy_index(index, f"{found.admin}/{PRISTINE}.new")
-    os.replace(f"{found.admin}/{PRISTINE}.new", f"{found.admin}/{PRISTINE}")
+def _write_files(tree: Worktree, commit: str, lock: int) -> None:
+    index = f"{tree.admin}/index"
+    tree.git("reset", "--quiet", "--hard", commit, keep=[lock])
+    copy_index(index, f"{tree.admin}/{PRISTINE}.new")
+    os.replace(f"{tree.admin}/{PRISTINE}.new", f"{tree.admin}/{PRISTINE}")
 
 
 def copy_index(index: str, copy: str) -> None:
@@ -241,6 +220,6 @@ def copy_index(index: str, copy: str) -> None:
     shutil.copy2(index, copy)
 
 
-def _points_back(found: Worktree) -> bool:
-    path = f"{found.path}/.git"
-    return not os.path.islink(path) and os.fsencode(read_file_text(path)) == gitlink(found.admin)
+def _points_back(tree: Worktree) -> bool:
+    path = f"{tree.path}/.git"
+    return not os.path.islink(path) and os.fsencode(read_file_text(path)) == gitlink(tree.admin)

@@ -1,7 +1,8 @@
-"""Goals to prove and the banks they come from: rows of a file, and what kinds that prove have in common.
+"""Banks of goals to prove: their rows, those of them that count, and proofs of goals as files for Lean.
 
-Pure: text and records alone.  May import core, errors and tactics/text.
+Pure: text and records alone; a Lean is asked through its interface.  May import core, errors, lean and tactics/text.
 
-bank             a bank of goals as text: rows read and checked, goals and refusals
-proving          what every kind that proves has alike: settings of its Lean, first target, lines for people
-counterexamples  small values for the variables of a statement"""
+bank             a bank as text and as JSON: rows read and checked, goals and refusals
+check            rows that do not elaborate, are false, or stand there twice
+counterexamples  small values for the variables of a statement
+lean_files       proofs as files for Lean, one by one or all in one"""

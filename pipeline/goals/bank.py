@@ -8,11 +8,13 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from pipeline.core.text import plural
 from pipeline.errors import cut_text, did_you_mean
+from pipeline.lean.model import Theorem
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Bank:
     refused: tuple[Refusal, ...] = ()
 
 
+def theorem_of(goal: Goal) -> Theorem:
+    """The theorem of a goal, under a fixed name: an id need not be a name in Lean."""
+    return Theorem("goal", goal.text, goal.context)
+
+
 ROW_SHAPE = 'a row is an object on one line, {"id": "…", "goal": "…", …}'
 LONGEST_ROW = 1_000_000
 LONGEST_TEXT = 20_000
@@ -74,52 +81,37 @@ def parse_row(line: bytes) -> dict[str, Any]:
     """The object in a line; its fields are those of a goal."""
     if len(line) > LONGEST_ROW:
         raise RowError(f"{len(line):,} bytes; a row may have {LONGEST_ROW:,}")
-    found = _load_object(_decode_row(line))
-    if not isinstance(found, dict):
-        raise RowError(f"{_KINDS[type(found)]}; {ROW_SHAPE}")
-    for name in found:
-        if name not in ROW_FIELDS:
-            raise RowError(f"unknown field '{cut_text(name)}'{did_you_mean(name, ROW_FIELDS)}")
-    return found
-
-
-def goal_from_row(found: Mapping[str, Any], line: int) -> Goal:
-    for name in ("id", "goal"):
-        if name not in found:
-            raise RowError(f"'{name}' is missing; {ROW_SHAPE}")
-    values = {name: ROW_FIELDS[name](name, value) for name, value in found.items()}
-    return Goal(values.pop("id"), values.pop("goal"), **values, line=line)
-
-
-def row_id(found: Mapping[str, Any]) -> str:
-    """The id, if it is one."""
-    name = found.get("id")
-    return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
-
-
-def _decode_row(line: bytes) -> str:
     try:
-        return line.decode()
+        row = json.loads(line.decode(), object_pairs_hook=_unique_fields, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise RowError(f"byte {error.start + 1} is not UTF-8; save the bank as UTF-8") from None
-
-
-def _load_object(text: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant)
     except RecursionError:
         raise RowError("nested too deeply; the fields of a row are flat") from None
     except ValueError as error:
         raise RowError(f"not JSON: {cut_text(str(error))}; {ROW_SHAPE}") from None
+    if not isinstance(row, dict):
+        raise RowError(f"{_KINDS[type(row)]}; {ROW_SHAPE}")
+    for name in row:
+        if name not in ROW_FIELDS:
+            raise RowError(f"unknown field '{cut_text(name)}'{did_you_mean(name, ROW_FIELDS)}")
+    return row
+
+
+def goal_from_row(row: Mapping[str, Any], line: int) -> Goal:
+    for name in ("id", "goal"):
+        if name not in row:
+            raise RowError(f"'{name}' is missing; {ROW_SHAPE}")
+    values = {name: ROW_FIELDS[name](name, value) for name, value in row.items()}
+    return Goal(values.pop("id"), values.pop("goal"), **values, line=line)
 
 
 def _unique_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in row:
             raise RowError(f"'{cut_text(name)}' is given twice; keep one")
-        found[name] = value
-    return found
+        row[name] = value
+    return row
 
 
 def _refuse_constant(word: str) -> float:
@@ -129,7 +121,7 @@ def _refuse_constant(word: str) -> float:
 def _read_id(field: str, value: Any) -> str:
     name: str = _expect(field, value, str, "a name")
     if not _NAME.fullmatch(name):
-        raise RowError(f"{field}: {_quote(name)} is no name; use up to 100 letters, digits, _ . - and '")
+        raise RowError(f"{field}: {cut_text(ascii(name))} is no name; use up to 100 letters, digits, _ . - and '")
     return name
 
 
@@ -154,15 +146,16 @@ def _read_commands(field: str, value: Any) -> tuple[str, ...]:
 
 
 def _read_metadata(field: str, value: Any) -> Mapping[str, Any]:
-    found: dict[str, Any] = _expect(field, value, dict, 'an object, such as {"category": "nat", "topic": "order"}')
-    for name, each in found.items():
+    metadata: dict[str, Any] = _expect(field, value, dict, 'an object, such as {"category": "nat", "topic": "order"}')
+    for name, each in metadata.items():
         if isinstance(each, (dict, list)):
-            raise RowError(f"{field}: {_quote(name)} is {_KINDS[type(each)]}; use text, a number, true or false")
+            quoted, kind = cut_text(ascii(name)), _KINDS[type(each)]
+            raise RowError(f"{field}: {quoted} is {kind}; use text, a number, true or false")
         _writable_text(field, name + (each if isinstance(each, str) else ""))
     for name in ("category", "topic"):
-        if name in found:
-            _expect(f"{field}: {name}", found[name], str, "text")
-    return found
+        if name in metadata:
+            _expect(f"{field}: {name}", metadata[name], str, "text")
+    return metadata
 
 
 def _lean_text(field: str, text: str) -> str:
@@ -181,10 +174,6 @@ def _expect(field: str, value: Any, kind: type, wanted: str) -> Any:
     if not isinstance(value, kind):
         raise RowError(f"{field}: found {_KINDS[type(value)]}; use {wanted}")
     return value
-
-
-def _quote(text: str) -> str:
-    return cut_text(ascii(text))
 
 
 # A field's name among those of Goal, and how its value is read.
@@ -224,13 +213,30 @@ def read_bank(text: bytes) -> Bank:
         return Bank((), (Refusal(1, "", "it is UTF-16; save the bank as UTF-8"),))
     goals: dict[str, Goal] = {}
     refused = []
-    for line, row in _row_lines(text.removeprefix(codecs.BOM_UTF8)):
-        read = _read_row(line, row, goals)
-        if isinstance(read, Goal):
-            goals[read.id] = read
-        else:
-            refused.append(read)
+    # only "\n" ends a row: other line ends of Unicode may stand in a text
+    for line, whole in enumerate(text.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
+        row = whole.strip(b" \t\r")
+        if row and not row.startswith(_COMMENTS):
+            goal = _read_row(line, row, goals)
+            if isinstance(goal, Goal):
+                goals[goal.id] = goal
+            else:
+                refused.append(goal)
     return Bank(tuple(goals.values()), tuple(refused))
+
+
+def _read_row(line: int, text: bytes, above: Mapping[str, Goal]) -> Goal | Refusal:
+    name = ""
+    try:
+        row = parse_row(text)
+        if isinstance(row.get("id"), str) and _NAME.fullmatch(row["id"]):
+            name = row["id"]
+        goal = goal_from_row(row, line)
+    except RowError as wrong:
+        return Refusal(line, name, str(wrong))
+    if goal.id in above:
+        return Refusal(line, goal.id, f"line {above[goal.id].line} has this id; give each goal its own")
+    return goal
 
 
 def refusal_line(file: str, refusal: Refusal) -> str:
@@ -242,26 +248,23 @@ def refusal_line(file: str, refusal: Refusal) -> str:
 def doubts(goal: Goal, has_library: bool) -> list[Refusal]:
     """Reasons why a goal that counts may not say what it seems to.  `has_library`: Lean may know more than its core."""
     commands = [_COMMENT.sub(" ", each) for each in goal.context]
-    found = [
+    context = " ".join(commands)
+    reasons = [
         f"its context redefines `{name}`: what is proved may not be what the statement seems to say"
         for name in dict.fromkeys(name for each in commands for name in _redefined_names(each))
     ]
-    found += [] if has_library else _unbound_letters(goal.text, " ".join(commands))
-    return [Refusal(goal.line, goal.id, why) for why in found]
+    if not has_library and "import" not in context:
+        # letters that stand for numbers in Mathlib alone, unless the goal binds or defines them
+        unbound = (each for each in letters(goal.text) if not re.search(rf"{each}[^,()]*:", goal.text))
+        reasons += [unknown_letter(letter) for letter in unbound if letter not in context]
+    return [Refusal(goal.line, goal.id, why) for why in reasons]
 
 
 def _redefined_names(command: str) -> Iterator[str]:
-    yield from (name for found in _DECLARED.findall(command) if (name := found.rpartition(".")[2]) in _NAMES)
+    yield from (name for full in _DECLARED.findall(command) if (name := full.rpartition(".")[2]) in _NAMES)
     yield from _INSTANCE.findall(command)
     if notation := _NOTATION.search(command):
         yield from (token for token in _TOKEN.findall(notation[0]) if token in _SIGNS)
-
-
-def _unbound_letters(text: str, context: str) -> Iterator[str]:
-    """Letters that stand for numbers in Mathlib alone, unless the goal binds or defines them."""
-    for letter in letters(text):
-        if not re.search(rf"{letter}[^,()]*:", text) and letter not in context and "import" not in context:
-            yield unknown_letter(letter)
 
 
 def letters(text: str) -> list[str]:
@@ -273,22 +276,31 @@ def unknown_letter(letter: str) -> str:
     return f"`{letter}` is no notation without Mathlib, and is taken for a variable that may be any type; {plain}"
 
 
-def _row_lines(text: bytes) -> Iterator[tuple[int, bytes]]:
-    # only "\n" ends a row: other line ends of Unicode may stand in a text
-    for line, whole in enumerate(text.split(b"\n"), 1):
-        row = whole.strip(b" \t\r")
-        if row and not row.startswith(_COMMENTS):
-            yield line, row
+def bank_as_json(bank: Bank) -> dict[str, Any]:
+    return {"goals": [*map(asdict, bank.goals)], "refused": [*map(asdict, bank.refused)]}
 
 
-def _read_row(line: int, row: bytes, above: dict[str, Goal]) -> Goal | Refusal:
-    name = ""
-    try:
-        found = parse_row(row)
-        name = row_id(found)
-        goal = goal_from_row(found, line)
-    except RowError as wrong:
-        return Refusal(line, name, str(wrong))
-    if goal.id in above:
-        return Refusal(line, goal.id, f"line {above[goal.id].line} has this id; give each goal its own")
-    return goal
+def bank_from_json(record: Mapping[str, Any]) -> Bank:
+    return Bank(tuple(map(goal_from_json, record["goals"])), tuple(Refusal(**row) for row in record["refused"]))
+
+
+def goal_from_json(record: Mapping[str, Any]) -> Goal:
+    """A goal from JSON, which may have more fields."""
+    known = {each.name: record[each.name] for each in fields(Goal) if each.name in record}
+    return Goal(**{**known, "context": tuple(record["context"])})
+
+
+MOST_ROWS = 10  # rows that are listed
+
+
+def bank_lines(file: str, refused: Iterable[Refusal], goals: Iterable[Goal], has_library: bool) -> Iterator[str]:
+    """Lines about rows that do not count, and about goals that may not say what they seem to."""
+    doubted = (each for goal in goals for each in doubts(goal, has_library))
+    yield from _titled_list("row", "of the bank not counted", [refusal_line(file, each) for each in refused])
+    yield from _titled_list("warning", "about what the bank says", [refusal_line(file, each) for each in doubted])
+
+
+def _titled_list(what: str, whose: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        more = [f"and {len(lines) - MOST_ROWS} more"] if len(lines) > MOST_ROWS else []
+        yield "\n  ".join([f"{plural(len(lines), what)} {whose}:", *lines[:MOST_ROWS], *more]) + "\n"

@@ -28,28 +28,31 @@ def instances(variables: Sequence[Hypothesis], statement: str, most: int) -> lis
 
 def _ranked_instances(variables: Sequence[Hypothesis], numerals: Values, width: int) -> Iterator[tuple[int, Instance]]:
     """Instances with their ranks: how far down their lists the values stand, of which the first `width` are used."""
-    first, rest = (variables[0], variables[1:]) if variables else (None, ())
-    found = values_of_type(first.type, numerals)[:width] if first else ()
-    if first is None or not found:
+    values = values_of_type(variables[0].type, numerals)[:width] if variables else ()
+    if not values:
         yield 0, ()
         return
-    for rank, value in enumerate(found):
-        put = [Hypothesis(one.name, _substitute(one.type, first.name, value)) for one in rest]
-        for more, instance in _ranked_instances(put, numerals, width):
+    first, *rest = variables
+    mention = re.compile(rf"(?<![\w.']){re.escape(first.name)}(?![\w'])")
+    for rank, value in enumerate(values):
+        left = [Hypothesis(one.name, mention.sub(value, one.type)) for one in rest]
+        for more, instance in _ranked_instances(left, numerals, width):
             yield rank + more, ((first.name, value), *instance)
 
 
 def values_of_type(type_: str, numerals: Values = ()) -> Values:
     """Terms of a type, the simplest first; none when there are none, or none are known."""
-    bare = _without_brackets(type_)
+    bare = type_.strip()
+    if bare.startswith("(") and bare.endswith(")") and ")" not in bare[1:-1]:
+        bare = bare[1:-1].strip()
     if bare.startswith("Type "):
         bare = "Type"
     if bare in _PLAIN:
         return _PLAIN[bare](numerals)
     if " → " in bare:
         return _function_values(bare, numerals)
-    made = _CONSTRUCTED.get(bare.partition(" ")[0])
-    return made(bare.partition(" ")[2], numerals) if made else ()
+    constructor, _, argument = bare.partition(" ")
+    return _CONSTRUCTED[constructor](argument, numerals) if constructor in _CONSTRUCTED else ()
 
 
 def _nat_values(numerals: Values) -> Values:
@@ -69,14 +72,14 @@ def _function_values(type_: str, numerals: Values) -> Values:
     return (*compared, *same, *(f"fun _ => {each}" for each in values_of_type(target, numerals)[:4]))
 
 
-def _list_values(of: str, numerals: Values) -> Values:
-    found = values_of_type(of, numerals)[:3]
-    longer = [f"[{', '.join(each)}]" for size in (1, 2, 3) for each in product(found, repeat=size)]
+def _list_values(item: str, numerals: Values) -> Values:
+    values = values_of_type(item, numerals)[:3]
+    longer = [f"[{', '.join(each)}]" for size in (1, 2, 3) for each in product(values, repeat=size)]
     return ("[]", *longer)[:MOST_OF_ONE]
 
 
-def _option_values(of: str, numerals: Values) -> Values:
-    return ("none", *(f"some ({each})" for each in values_of_type(of, numerals)[:3]))
+def _option_values(item: str, numerals: Values) -> Values:
+    return ("none", *(f"some ({each})" for each in values_of_type(item, numerals)[:3]))
 
 
 def _fin_values(size: str, _: Values) -> Values:
@@ -96,12 +99,3 @@ _CONSTRUCTED: dict[str, Callable[[str, Values], Values]] = {
     "Option": _option_values,
     "Fin": _fin_values,
 }
-
-
-def _without_brackets(type_: str) -> str:
-    bare = type_.strip()
-    return bare[1:-1].strip() if bare.startswith("(") and bare.endswith(")") and ")" not in bare[1:-1] else bare
-
-
-def _substitute(type_: str, name: str, value: str) -> str:
-    return re.sub(rf"(?<![\w.']){re.escape(name)}(?![\w'])", lambda _: value, type_)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 def goal_key(before: Sequence[str], goal: str) -> str:
@@ -24,6 +24,17 @@ IMPORT = "import "  # the commands that begin so stand before all others in a fi
 
 def is_import(command: str) -> bool:
     return command.strip().startswith(IMPORT)
+
+
+class LeanKeys(NamedTuple):
+    """Settings of the Lean of a run.  `memory`: megabytes after which a process makes place for a new one.
+
+    `project`: the folder of a repository, whose toolchain is used."""
+
+    backend: str = "wasm"
+    processes: int = 2
+    memory: int = 1400
+    project: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,7 @@ class TacticState:
 
 @dataclass(frozen=True)
 class ProofFinished:
-    """The kernel took the proof, and it rests on trusted axioms only."""
+    """A proof that the kernel took, on trusted axioms only."""
 
     id: int
     axioms: tuple[str, ...] = ()
@@ -64,15 +75,18 @@ class ProofFinished:
 
 @dataclass(frozen=True)
 class LeanError:
-    """The tactic failed; `kind` is one of ERRORS."""
+    """Failure of a tactic; `kind` is one of ERRORS."""
 
     error: str
     kind: str
 
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.error}"
+
 
 @dataclass(frozen=True)
 class ProofGivenUp:
-    """The tactic was one of GIVEN_UP."""
+    """Answer to a tactic that is one of GIVEN_UP."""
 
 
 GIVEN_UP = ("sorry", "admit")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, NamedTuple
+
+from pipeline.goals.bank import Goal
 
 # Tactics that hold more often than this are tried before anything else.
 WORTH_TRYING = 0.7
@@ -40,22 +41,10 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class KnownGoal:
-    """A goal with all that it takes to try it."""
-
-    goal_hash: str
-    goal_text: str
-    context: tuple[str, ...] = ()
-    name: str = ""
-    difficulty: float = 0.5
-    priority: float = 0.5
-
-
-@dataclass(frozen=True)
 class OpenGoal:
     """Goal without a proof.  `budget`: the largest it was tried with; 0 for one that was never tried."""
 
-    goal: KnownGoal
+    goal: Goal
     attempts: int
     budget: float
 
@@ -93,11 +82,6 @@ class LedgerStats:
     strategies: Sequence[StrategyStats]
 
 
-def hash_goal(text: str) -> str:
-    """Hash of a goal that Lean gave no key: the same however its text is spaced."""
-    return sha256(" ".join(text.split()).encode()).hexdigest()
-
-
 ATTEMPT_COLUMNS = (
     "goal_hash", "goal_text", "strategy", "success", "time_seconds", "tactics", "timestamp", "error", "verified",
     "subgoals", "metadata", "config", "toolchain", "budget", "run",
@@ -105,65 +89,44 @@ ATTEMPT_COLUMNS = (
 GOAL_COLUMNS = ("goal_hash", "goal_text", "context", "name", "difficulty", "priority")
 
 
-def column_list(names: Iterable[str], of: str = "") -> str:
-    return ", ".join(f"{of}.{name}" if of else name for name in names)
-
-
-def placeholders(names: Sequence[str]) -> str:
-    return ", ".join("?" * len(names))
+def insert_into(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
 
 
 def attempt_row(attempt: Attempt) -> tuple[Any, ...]:
-    key = attempt.key
-    return (
-        key.goal_hash, storable_text(attempt.goal_text), key.strategy, int(attempt.success), attempt.time_seconds,
-        json_list(attempt.tactics), attempt.timestamp, storable_text(attempt.error), int(attempt.verified),
-        json_list(attempt.subgoals), json_object(attempt.metadata), key.config, key.toolchain, key.budget, attempt.run,
-    )  # fmt: skip
+    values = {**vars(attempt), **attempt.key._asdict()}
+    for name in ("goal_text", "error"):
+        values[name] = storable_text(values[name])
+    for name in ("tactics", "subgoals"):
+        values[name] = json_list(values[name])
+    values["metadata"] = json.dumps(dict(attempt.metadata), sort_keys=True)
+    return tuple(values[name] for name in ATTEMPT_COLUMNS)
 
 
 def attempt_of(row: Sequence[Any]) -> Attempt:
-    it = dict(zip(ATTEMPT_COLUMNS, row, strict=True))
-    return Attempt(
-        key=AttemptKey(it["goal_hash"], it["strategy"], it["config"], it["toolchain"], it["budget"]),
-        goal_text=it["goal_text"],
-        success=bool(it["success"]),
-        time_seconds=it["time_seconds"],
-        timestamp=it["timestamp"],
-        tactics=tuple(json.loads(it["tactics"])),
-        error=it["error"],
-        verified=bool(it["verified"]),
-        subgoals=tuple(json.loads(it["subgoals"])),
-        metadata=json.loads(it["metadata"]),
-        run=it["run"],
-    )
+    values = dict(zip(ATTEMPT_COLUMNS, row, strict=True))
+    key = AttemptKey(*(values.pop(name) for name in AttemptKey._fields))
+    for name in ("success", "verified"):
+        values[name] = bool(values[name])
+    for name in ("tactics", "subgoals"):
+        values[name] = tuple(json.loads(values[name]))
+    values["metadata"] = json.loads(values["metadata"])
+    return Attempt(key, **values)
 
 
-def goal_row(goal: KnownGoal) -> tuple[Any, ...]:
-    return (
-        goal.goal_hash, storable_text(goal.goal_text), json_list(goal.context), storable_text(goal.name),
-        goal.difficulty, goal.priority,
-    )  # fmt: skip
+def goal_row(goal: Goal) -> tuple[Any, ...]:
+    text, name = storable_text(goal.text), storable_text(goal.id)
+    return goal.key, text, json_list(goal.context), name, goal.difficulty, goal.priority
 
 
 def open_goal_of(row: Sequence[Any]) -> OpenGoal:
     """Open goal from a row: a goal's columns, then how often it was tried, and with how much at most."""
-    name_hash, text, context, name, difficulty, priority, attempts, budget = row
-    goal = KnownGoal(name_hash, text, tuple(json.loads(context)), name, difficulty, priority)
-    return OpenGoal(goal, attempts, budget)
-
-
-def cached_tactics_of(row: Sequence[Any]) -> CachedTactics:
-    tactics, *rest = row
-    return CachedTactics(tuple(json.loads(tactics)), *rest)
+    key, text, context, name, difficulty, priority, attempts, budget = row
+    return OpenGoal(Goal(name, text, difficulty, priority, tuple(json.loads(context)), key=key), attempts, budget)
 
 
 def json_list(texts: Iterable[str]) -> str:
     return json.dumps([*texts])
-
-
-def json_object(mapping: Mapping[str, Any]) -> str:
-    return json.dumps(dict(mapping), sort_keys=True)
 
 
 def storable_text(text: str) -> str:

@@ -17,8 +17,7 @@ T = TypeVar("T")
 
 
 class Confinement(NamedTuple):
-    """Limits on a command: in `project` and in `apart` it writes to `writable` alone; it reads nothing of
-    `unreadable`.
+    """Limits on a command: in `project` and `apart` it writes to `writable` alone; it reads nothing of `unreadable`.
 
     All paths are absolute; an empty field limits nothing.  Names of files in an unreadable folder can be seen."""
 
@@ -49,10 +48,9 @@ def landlock_version() -> int:
 
 
 def shield_name(project: str) -> str:
-    """Name of what keeps commands from writing to the project, for a record; empty when nothing does.
-
-    A project at / cannot be shielded: nothing lies beside it."""
-    return f"landlock {landlock_version()}" if os.path.realpath(project) != "/" and landlock_version() else ""
+    """Name of what keeps commands from writing to the project, for a record; empty when nothing does."""
+    version = landlock_version() if os.path.realpath(project) != "/" else 0  # nothing lies beside /
+    return f"landlock {version}" if version else ""
 
 
 def _rules(confined: Confinement, write: int, read: int) -> dict[str, int]:

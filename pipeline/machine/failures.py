@@ -78,20 +78,14 @@ def _mount_point(path: str) -> str:
 
 
 class FailureFacts(NamedTuple):
-    """Facts about a failure while something worked for a candidate.
-
-    asked: it was a role that gives an answer; otherwise a command that measures the candidate
-    missing: there is no such program as the spec names
-    status: of HTTP, where a server or a tool gives one; 0 for no connection
-    garbled: the answer does not follow the protocol
-    said: the tool's own message, if it blames its service"""
+    """Facts about a failure while something worked for a candidate."""
 
     ended: Exit = Exit(0)
-    asked: bool = False
-    missing: bool = False
-    status: int | None = None
-    garbled: bool = False
-    said: str = ""
+    asked: bool = False  # it was a role that gives an answer; otherwise a command that measures the candidate
+    missing: bool = False  # there is no such program as the spec names
+    status: int | None = None  # of HTTP, where a server or a tool gives one; 0 for no connection
+    garbled: bool = False  # the answer does not follow the protocol
+    said: str = ""  # the tool's own message, if it blames its service
 
 
 # Sent by who wants room or an end: the kernel for want of memory, a machine that goes down, a person.  What a program

@@ -50,8 +50,7 @@ def from_proc() -> Iterator[tuple[int, bytes]]:
 
 
 def is_zombie(name: str) -> bool:
-    """Check if it has ended without being reaped: in a container whose first process reaps none, that lasts
-    for ever."""
+    """Check if it has ended without being reaped: in a container whose first process reaps none, for ever."""
     with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
         return file.read().rpartition(b") ")[2][:1] == b"Z"
 
@@ -62,11 +61,8 @@ def from_psutil() -> Iterator[tuple[int, bytes]]:
 
     for process in psutil.process_iter(["environ", "status"]):
         if process.info["status"] != psutil.STATUS_ZOMBIE:
-            yield process.pid, environ_block(process.info["environ"] or {})
-
-
-def environ_block(environ: dict[str, str]) -> bytes:
-    return b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
+            environ = process.info["environ"] or {}
+            yield process.pid, b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
 
 
 def strays(processes: ProcessList, live: set[int], marks: set[bytes]) -> Iterator[int]:

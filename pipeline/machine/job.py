@@ -71,7 +71,10 @@ class Workers:
             return worker
         if worker is not None:
             self._processes.end(worker.process)
-            _close(worker)
+            worker.printed.close()
+            for pipe in filter(None, (worker.process.stdin, worker.process.stdout)):
+                with suppress(BrokenPipeError):  # it ended before it read all that we had asked
+                    pipe.close()
         printed = unnamed_file()
         script = os.path.join(os.path.dirname(__file__), "worker.py")
         process = self._processes.start(
@@ -103,14 +106,6 @@ def _move_printed(printed: IO[bytes], log: str, secrets: Mapping[str, str]) -> N
         with writing(log), open(log, "ab") as file:
             copy_redacted(printed.fileno(), file, secrets)
         os.ftruncate(printed.fileno(), 0)
-
-
-def _close(worker: _Worker) -> None:
-    worker.printed.close()
-    for pipe in (worker.process.stdin, worker.process.stdout):
-        if pipe is not None:
-            with suppress(BrokenPipeError):  # it ended before it read all that we had asked
-                pipe.close()
 
 
 class Closeable(Protocol):
@@ -188,14 +183,10 @@ class StageFailed(Exception):
         self.status = status
 
 
-def no_variables(_target: Target) -> Sequence[str]:
-    return ()
-
-
 class Stage(NamedTuple):
     """Function that makes a target.  `code` stands for it in every recipe: change it when results change."""
 
     code: str
     do: Callable[[Job], None]
     own_folder: bool = False  # a command may leave scratch files beside its outputs
-    passed: Callable[[Target], Sequence[str]] = no_variables  # names of variables that it gets from whoever builds
+    passed: Callable[[Target], Sequence[str]] = lambda _: ()  # names of variables that it gets from whoever builds

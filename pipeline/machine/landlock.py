@@ -43,8 +43,7 @@ def write_access() -> int:
 
 
 def open_ruleset(handled: int, rules: Mapping[str, int]) -> int:
-    """Open a ruleset for any number of threads: of the rights `handled`, only those that `rules` allow below each
-    path.
+    """Open a ruleset for any threads: of the rights `handled`, only those that `rules` allow below each path.
 
     Where the kernel can tell, other processes cannot be sent signals."""
     what = pack("=QQQ", handled, 0, _SIGNALS) if abi() >= _WITH_SCOPES else pack("=Q", handled)
@@ -75,18 +74,14 @@ def run_within(ruleset: int, do: Callable[[], T]) -> T:
     """Run in a thread of its own, which alone is restricted."""
 
     def restricted() -> T:
-        _restrict(ruleset)
+        zero = ctypes.c_ulong(0)
+        if _libc().prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero):
+            raise _error()
+        _syscall(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
         return do()
 
     with ThreadPoolExecutor(1) as alone:
         return alone.submit(restricted).result()
-
-
-def _restrict(ruleset: int) -> None:
-    zero = ctypes.c_ulong(0)
-    if _libc().prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero):
-        raise _error()
-    _syscall(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
 
 
 def _libc() -> ctypes.CDLL:

@@ -20,18 +20,14 @@ def load_per_cpu(root: Path = ROOT) -> float:
 
 def usable_cpus(root: Path = ROOT) -> float:
     """CPUs that this process may use, as limited by its control groups; a quota may be a fraction."""
-    return min([float(_affinity()), *cpu_quotas(root)])
-
-
-def _affinity() -> int:
     allowed = getattr(os, "sched_getaffinity", None)  # macOS has none
-    return len(allowed(0)) if allowed else os.cpu_count() or 1
+    cpus = len(allowed(0)) if allowed else os.cpu_count() or 1
+    return min([float(cpus), *cpu_quotas(root)])
 
 
 def cpu_quotas(root: Path = ROOT) -> list[float]:
     """CPUs by every limit that holds here: the limit of a group holds for all groups within it."""
-    found = [_quota_v2(folder) if version == 2 else _quota_v1(folder) for version, folder in _groups(root)]
-    return [quota for quota in found if quota]
+    return [quota for version, folder in _groups(root) if (quota := _quota(version, folder))]
 
 
 def _groups(root: Path) -> Iterator[tuple[int, Path]]:
@@ -46,13 +42,9 @@ def _groups(root: Path) -> Iterator[tuple[int, Path]]:
             yield version, mount / str(part).strip("/")
 
 
-def _quota_v2(folder: Path) -> float | None:
-    quota, _, period = _text_at(folder / "cpu.max").strip().partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period else None
-
-
-def _quota_v1(folder: Path) -> float | None:
-    quota, period = _text_at(folder / "cpu.cfs_quota_us").strip(), _text_at(folder / "cpu.cfs_period_us").strip()
+def _quota(version: int, folder: Path) -> float | None:
+    names = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    quota, _, period = " ".join(_text_at(folder / name).strip() for name in names).partition(" ")
     return int(quota) / int(period) if quota.isdigit() and period else None
 
 

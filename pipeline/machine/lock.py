@@ -14,7 +14,6 @@ locked while the guard of a killed build ends what that build left behind; the n
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.errors import RunLocked
 from pipeline.store import noop
 from pipeline.store.files import append_lines, write_whole
-from pipeline.store.flock import acquire_lock, try_lock
+from pipeline.store.flock import file_lock, try_lock
 
 if TYPE_CHECKING:
     import psutil
@@ -62,8 +61,8 @@ def iso_time(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
 
 
-def unix_time(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+def unix_time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def own_holder(run: str) -> Holder:
@@ -89,11 +88,6 @@ def read_holder(run: str) -> Holder | None:
     except (OSError, ValueError, TypeError, LookupError):
         return None
     return holder if whole else None
-
-
-def remove_holder(run: str) -> None:
-    with suppress(FileNotFoundError):  # somebody has cleaned up
-        os.unlink(holder_path(run))
 
 
 @contextmanager
@@ -134,22 +128,22 @@ class Takeover(NamedTuple):
 
 def lock_message(run: str, holder: Holder | None) -> str:
     """Message that a run is locked."""
-    if holder is None:
-        return f"run {run} is being built by another process that has just started. Run lock is active (not stale)"
-    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder.created_at)))
-    who = f"process {holder.pid} on {holder.hostname} since {since}"
-    heard = f"last heard of {_seconds_silent(holder):.0f} s ago"
-    return f"run {run} is being built by {who}, {heard}. Run lock is active (not stale)"
+    who = "another process that has just started"
+    if holder:
+        since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder.created_at)))
+        heard = f"last heard of {_seconds_silent(holder):.0f} s ago"
+        who = f"process {holder.pid} on {holder.hostname} since {since}, {heard}"
+    return f"run {run} is being built by {who}. Run lock is active (not stale)"
 
 
-def end_holder(wanted: Takeover) -> Holder:
+def end_holder(takeover: Takeover) -> Holder:
     """End the process that holds the run; an error if that may not be."""
-    run = wanted.run
+    run = takeover.run
     holder = read_holder(run)
     if holder is None:
         raise RunLocked(f"{lock_message(run, holder)}: it has got it just now; try again")
-    if not wanted.force and _seconds_silent(holder) <= wanted.patience:
-        later = f"it is stale after {wanted.patience:g} s; wait, or take it over at once with --force"
+    if not takeover.force and _seconds_silent(holder) <= takeover.patience:
+        later = f"it is stale after {takeover.patience:g} s; wait, or take it over at once with --force"
         raise RunLocked(f"{lock_message(run, holder)}: {later}")
     if holder.hostname != socket.gethostname():
         there = f"that process can only be ended there, on {holder.hostname}"
@@ -169,11 +163,11 @@ def _end_process(holder: Holder) -> None:
         process = psutil.Process(holder.pid)
         if _started_later(process, holder):
             return
-        process.terminate()
-        if not _gone_within(process, HOLDER_KILL_AFTER):
-            process.kill()
-            if not _gone_within(process, HOLDER_KILL_AFTER):
-                raise RunLocked(f"process {process.pid}, which builds {holder.tree_run_id}, does not end; look at it")
+        for end in (process.terminate, process.kill):
+            end()
+            if _gone_within(process, HOLDER_KILL_AFTER):
+                return
+        raise RunLocked(f"process {process.pid}, which builds {holder.tree_run_id}, does not end; look at it")
     except psutil.NoSuchProcess:
         return
     except psutil.AccessDenied as error:
@@ -181,8 +175,7 @@ def _end_process(holder: Holder) -> None:
 
 
 def is_gone(holder: Holder) -> bool:
-    """Check that the holder has surely ended, though perhaps not reaped, or that its number is another
-    process's now."""
+    """Check that the holder has surely ended, perhaps not reaped, or that its number is another process's now."""
     import psutil
 
     if holder.hostname != socket.gethostname():
@@ -213,11 +206,11 @@ def _gone_within(process: psutil.Process, limit: float) -> bool:
     return False
 
 
-def log_takeover(wanted: Takeover, before: Holder, after: Holder) -> None:
-    why = "force" if wanted.force else f"no heartbeat for {wanted.patience:g} s"
+def log_takeover(takeover: Takeover, before: Holder, after: Holder) -> None:
+    why = "force" if takeover.force else f"no heartbeat for {takeover.patience:g} s"
     who = {"from": before._asdict(), "by": after._asdict()}
     event = {"event": "lock_takeover", "at": round(time.time(), 3), **who, "why": why}
-    path = f"runs/{wanted.run}/events.jsonl"
+    path = f"runs/{takeover.run}/events.jsonl"
     append_lines(path, json.dumps(event, sort_keys=True).encode() + b"\n")
 
 
@@ -242,20 +235,23 @@ def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator
 @contextmanager
 def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
     os.makedirs(noop.folder(run), exist_ok=True)
-    with _open_file(f"{noop.folder(run)}/lock") as lock, _open_file(f"{noop.folder(run)}/guard") as guard:
-        before = _acquire_by_takeover(takeover, lock) if takeover else _acquire_free(run, lock)
+    with _open_file(f"{noop.folder(run)}/lock") as lock:
+        if takeover is None:
+            _acquire_free(run, lock)
+        before = _acquire_by_takeover(takeover, lock) if takeover else None
         holder = own_holder(run)
         try:
             write_holder(holder)
             if takeover and before:
                 log_takeover(takeover, before, holder)
-            acquire_lock(guard, fcntl.LOCK_EX, f"{noop.folder(run)}/guard")
-            yield holder, guard
+            with file_lock(f"{noop.folder(run)}/guard") as guard:
+                yield holder, guard
         finally:
-            remove_holder(run)
+            with suppress(FileNotFoundError):  # somebody has cleaned up
+                os.unlink(holder_path(run))
 
 
-def _acquire_free(run: str, lock: int) -> Holder | None:
+def _acquire_free(run: str, lock: int) -> None:
     """Acquire a lock that nobody holds.
 
     A child of a killed build, between fork and exec, has it a moment longer: while the named holder is gone, it is
@@ -268,7 +264,6 @@ def _acquire_free(run: str, lock: int) -> Holder | None:
             advice = f"wait for it, or stop that process; {taking}"
             raise RunLocked(f"{lock_message(run, holder)}: {advice}")
         time.sleep(PAUSE)
-    return None
 
 
 def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:

@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import Event, Lock, Timer
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import writing
 from pipeline.store.flock import LockWaits
@@ -50,12 +50,10 @@ class Redactor:
         ready = self._rest + chunk
         for value, name in self._pairs:
             ready = ready.replace(value, name)
-        cut = len(ready) if last else self._safe_length(ready)
+        starts = () if last else (_start_of(value, ready) for value, _ in self._pairs)
+        cut = min(starts, default=len(ready))
         self._rest = ready[cut:]
         return ready[:cut]
-
-    def _safe_length(self, ready: bytes) -> int:
-        return min((_start_of(value, ready) for value, _ in self._pairs), default=len(ready))
 
 
 def _start_of(value: bytes, ready: bytes) -> int:
@@ -100,22 +98,16 @@ def redact_text(text: str, secrets: Mapping[str, str]) -> str:
     return Redactor(secrets).feed(text.encode(errors="surrogateescape"), last=True).decode(errors="replace")
 
 
-def has_ended(child: Popen[bytes]) -> bool:
-    return child.returncode is not None or _poll_end(child.pid, wait=False)
-
-
-def await_end(child: Popen[bytes]) -> None:
-    if child.returncode is None:
-        _poll_end(child.pid, wait=True)
-
-
-def _poll_end(pid: int, wait: bool) -> bool:
+def has_ended(child: Popen[bytes], wait: bool = False) -> bool:
+    """Check if a child has ended, now or after a wait for it; how it ended is asked for later."""
+    if child.returncode is not None:
+        return True
     if sys.platform == "darwin" and sys.version_info < (3, 13):  # whose Python has no waitid
         with closing(select.kqueue()) as queue:
-            ends = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+            ends = select.kevent(child.pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
             return bool(queue.control([ends], 1, None if wait else 0))
     try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | (0 if wait else os.WNOHANG)) is not None
+        return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | (0 if wait else os.WNOHANG)) is not None
     except ChildProcessError:  # another thread has asked
         return True
 
@@ -125,13 +117,12 @@ def signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def start_guard(marks: Sequence[str], locks: Sequence[int], variable: str) -> subprocess.Popen[bytes]:
-    """Start the guard, without the mark of a build whose command we may be: if that build is killed, our guard must
-    outlive us."""
+def start_guard(marks: Sequence[str], locks: Sequence[int]) -> Popen[bytes]:
+    """Start the guard without the mark of a build whose command we may be: our guard must outlive us."""
     guard = os.path.join(os.path.dirname(__file__), "guard.py")
-    return subprocess.Popen(
+    return Popen(
         [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *marks],
-        env={name: value for name, value in os.environ.items() if name != variable},
+        env={name: value for name, value in os.environ.items() if name != MARK},
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -168,12 +159,12 @@ class Processes:
     `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
-        self._marks = {run: run_mark(run) for run in runs}
+        self._marks = {run: os.path.abspath(f"runs/{run}") for run in runs}
         self._base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
         self._locks = tuple(locks)
-        self._live: dict[int, subprocess.Popen[bytes]] = {}
+        self._live: dict[int, Popen[bytes]] = {}
         self._lock = Lock()
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._guard: Popen[bytes] | None = None
         self._wakes: list[Callable[[], object]] = []
         self.stopping = LockWaits.stopping = False
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
@@ -207,7 +198,7 @@ class Processes:
             child = self.start(argv, env, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:
                 with self.deadline(child, timeout) as late:
-                    await_end(child)
+                    has_ended(child, wait=True)
             except BaseException:
                 self.end(child)
                 raise
@@ -215,9 +206,8 @@ class Processes:
         return Exit(child.returncode, late.is_set())
 
     @contextmanager
-    def deadline(self, child: subprocess.Popen[bytes], timeout: float | None) -> Iterator[Event]:
-        """The block waits for `child`, which is asked to end after `timeout` seconds, and killed if it does not listen.
-        The event says whether it was asked."""
+    def deadline(self, child: Popen[bytes], timeout: float | None) -> Iterator[Event]:
+        """Ask `child`, for which the block waits, to end after `timeout` seconds, then kill it; the event: it was."""
         late, over = Event(), Event()
         if timeout is None:
             yield late
@@ -239,27 +229,27 @@ class Processes:
             timer.join()
 
     def start(
-        self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **how: object
-    ) -> subprocess.Popen[bytes]:
+        self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **options: Any
+    ) -> Popen[bytes]:
         with confined.ready() if confined else nullcontext(_call) as within, self._lock:
             if self.stopping:
                 raise BuildStopping
             if self._guard is None:
-                self._guard = start_guard([*self._marks.values()], self._locks, MARK)
-            how = {"stdin": subprocess.DEVNULL, **how}
-            child = within(lambda: _spawn(argv, env, how))
+                self._guard = start_guard([*self._marks.values()], self._locks)
+            options = {"stdin": subprocess.DEVNULL, **options}
+            child = within(lambda: Popen([*argv], env={**env}, start_new_session=True, **options))
             self._live[child.pid] = child
             self._tell_guard(b"+%d\n" % child.pid)
             return child
 
-    def end(self, child: subprocess.Popen[bytes]) -> None:
+    def end(self, child: Popen[bytes]) -> None:
         """End the process group of `child`, politely first.  The guard ends what has left the group."""
         if not has_ended(child):
             with self.deadline(child, 0):
-                await_end(child)
+                has_ended(child, wait=True)
         self._reap(child)
 
-    def _reap(self, child: subprocess.Popen[bytes]) -> None:
+    def _reap(self, child: Popen[bytes]) -> None:
         """End the rest of the group of a child that has ended, then ask how it ended."""
         with self._lock:
             if self._live.pop(child.pid, None):
@@ -269,8 +259,7 @@ class Processes:
 
     @contextmanager
     def wake_on_stop(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Call `wake`, perhaps in a signal handler, when the build stops during the block, which waits but not for a
-        command."""
+        """Call `wake`, perhaps in a signal handler, when the build stops while the block waits for no command."""
         self._wakes.append(wake)
         try:
             if self.stopping:  # looked at after `wake` is known: no stop comes between
@@ -289,7 +278,7 @@ class Processes:
         last_word.daemon = True
         last_word.start()
 
-    def _signal(self, child: subprocess.Popen[bytes], number: int) -> None:
+    def _signal(self, child: Popen[bytes], number: int) -> None:
         with self._lock:
             if child.pid in self._live:
                 signal_group(child.pid, number)
@@ -321,19 +310,5 @@ class Processes:
                 self._guard.stdin.write(line)
 
 
-def _spawn(argv: Sequence[str], env: Mapping[str, str], how: Mapping[str, object]) -> subprocess.Popen[bytes]:
-    child: subprocess.Popen[bytes] = subprocess.Popen(
-        list(argv),
-        env=dict(env),
-        start_new_session=True,
-        **how,  # type: ignore[call-overload]
-    )
-    return child
-
-
-def _call(do: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+def _call(do: Callable[[], Popen[bytes]]) -> Popen[bytes]:
     return do()
-
-
-def run_mark(run: str) -> str:
-    return os.path.abspath(f"runs/{run}")

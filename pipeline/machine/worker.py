@@ -78,7 +78,13 @@ def make_call(request: dict[str, Any], sources: Sources) -> tuple[str, str]:
             return f"{request['file']} has no function {request['function']}", ""
         names[request["function"]](request["reads"], request["writes"], **request["with"])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is its failure
-        return repr(error) if isinstance(error, KeyError) else f"{type(error).__name__}: {error}", traceback_of(error)
+        import traceback  # most calls go well
+
+        told = traceback.TracebackException.from_exception(error)
+        ours = (__file__, "<frozen importlib")
+        told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith(ours)]
+        why = repr(error) if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        return why, "".join(told.format())
     except SystemExit as error:
         return f"the function called sys.exit({error.code!r})" if error.code else "", ""
     return "", ""
@@ -100,15 +106,6 @@ def finder(folder: str) -> FileFinder:
         raise ImportError
     extensions, sources = (ExtensionFileLoader, EXTENSION_SUFFIXES), (FromSource, SOURCE_SUFFIXES)
     return FileFinder(folder, extensions, sources, (SourcelessFileLoader, BYTECODE_SUFFIXES))
-
-
-def traceback_of(error: Exception) -> str:
-    """Traceback from the user's own code on."""
-    import traceback  # most calls go well
-
-    told = traceback.TracebackException.from_exception(error)
-    told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith((__file__, "<frozen importlib"))]
-    return "".join(told.format())
 
 
 def lines_to(number: int, errors: str) -> TextIOWrapper:
@@ -139,8 +136,7 @@ class Streams:
             self._renew()
 
     def _renew(self) -> None:
-        """Open streams that write by lines: output keeps its order when a command prints between, and
-        survives a kill."""
+        """Open streams that write by lines: output keeps its order beside a command's, and survives a kill."""
         sys.stdout = sys.__stdout__ = lines_to(1, "strict")  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = lines_to(2, "backslashreplace")  # type: ignore[misc]
         self._ours = (sys.stdout, sys.stderr)

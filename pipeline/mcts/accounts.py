@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from pipeline.banks.records import Record, load
-from pipeline.core.graph import Target
-from pipeline.core.journal import JournalDifference, journal_differences, split_lines
+from pipeline.core.graph import Target, path_of_port
+from pipeline.core.journal import JournalDifference, difference_lines, journal_differences, split_lines
 from pipeline.core.text import join_names, plural
-from pipeline.errors import SpecError, did_you_mean
-from pipeline.goals.proving import difference_lines, not_built, path_of_port, replay_agrees
+from pipeline.errors import SpecError, did_you_mean, not_built
 from pipeline.mcts.plan import SEARCH, TRACE, goal_of_target
 from pipeline.mcts.report.figures import REFUSED
 from pipeline.mcts.search.journal import search_form
 from pipeline.mcts.search.trace import trace_line
+from pipeline.store.files import read_bytes
+from pipeline.store.records import Record, intact, load
 
 
 class ReplayedJournal(NamedTuple):
@@ -48,7 +48,7 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
 
 def _replay_search(target: Target) -> tuple[int, list[Record]]:
     """The number of its decisions, and its first difference, if there is one."""
-    lines, trace = _read_lines(path_of_port(target, "journal.jsonl")), list[str]()
+    lines, trace = split_lines(read_bytes(path_of_port(target, "journal.jsonl"))), list[str]()
     form = search_form(lambda record: trace.append(trace_line(record)))
     journal = ReplayedJournal(lines, journal_differences(form, lines), trace)
     for port, check in CHECKS.items():
@@ -78,7 +78,7 @@ def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> Journ
 
 def _check_trace(_target: Target, path: str, journal: ReplayedJournal) -> JournalDifference | None:
     """Find the first line of the trace that is not the one of the journal."""
-    pairs = enumerate(zip_longest(_read_lines(path), journal.trace), 1)
+    pairs = enumerate(zip_longest(split_lines(read_bytes(path)), journal.trace), 1)
     return next((JournalDifference(n, then or "", now or "") for n, (then, now) in pairs if then != now), None)
 
 
@@ -99,21 +99,15 @@ def _edited_since(target: Target) -> bool:
 
 
 def _load_record(path: str) -> Record:
-    """Read what a search recorded; a damaged record is a line for people."""
-    try:
-        found = load(path)
-    except (ValueError, RecursionError) as error:
-        raise _damage(path, str(error)) from error
-    if not isinstance(found, dict):
-        raise _damage(path, "no object")
-    return found
+    with intact(path):
+        record = load(path)
+        if not isinstance(record, dict):
+            raise TypeError("no object")
+    return record
 
 
-def _damage(where: str, what: str) -> SpecError:
-    return SpecError(f"{where}: damaged: {what}; remove it, and build it again")
-
-
-agrees = replay_agrees
+def agrees(replay: Mapping[str, Any]) -> bool:
+    return bool(replay["same"])
 
 
 def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
@@ -144,22 +138,21 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
 
 def _load_summary(target: Target) -> Record:
     path = path_of_port(target, "summary.json")
-    found = _load_record(path)
-    for name in ("status", "verified", "error", "to_proof", "reasons", "script", "iterations", "calls", "nodes"):
-        if name not in found:
-            raise _damage(path, f"'{name}' is missing")
-    return found
+    summary = _load_record(path)
+    with intact(path):
+        for name in ("status", "verified", "error", "to_proof", "reasons", "script", "iterations", "calls", "nodes"):
+            if name not in summary:
+                raise KeyError(name)
+    return summary
 
 
 def _last_iteration(target: Target) -> Record:
     """The end and the way of the last iteration."""
     path = path_of_port(target, TRACE)
-    lines = _read_lines(path)
-    try:
+    lines = split_lines(read_bytes(path))
+    with intact(f"{path}:{len(lines)}"):
         last = json.loads(lines[-1]) if lines else {"reason": "", "selected_path": []}
         return {"last": {name: last[name] for name in ("reason", "selected_path")}}
-    except (KeyError, RecursionError, TypeError, ValueError) as error:
-        raise _damage(f"{path}:{len(lines)}", str(error)) from error
 
 
 def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
@@ -176,8 +169,3 @@ def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
         lines.append(f"  iterations: {join_names([f'{count} {reason}' for reason, count in each['reasons'].items()])}")
         lines += [f"    {line}" for line in each["script"]]
     return lines
-
-
-def _read_lines(path: str) -> list[str]:
-    with open(path, "rb") as file:
-        return split_lines(file.read())

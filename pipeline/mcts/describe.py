@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
+from pipeline.core.recipe import describe_params
 from pipeline.core.text import plural
-from pipeline.goals.proving import describe_target
 from pipeline.mcts.plan import COMPARE
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
     """Describe a target: a word, and the lines beside it."""
-    return describe_target(target, left_out="cells")
+    return describe_params(target, left_out="cells")
 
 
 def outlook(targets: Sequence[Target]) -> Sequence[str]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from pipeline.errors import SpecError
-from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
+from pipeline.lean.backends.keys import DEFAULT_LEDGER
+from pipeline.lean.model import LeanKeys
 from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, SPEC, bank_ids
 from pipeline.mcts.search.records import Expansion, SearchRules
 from pipeline.mcts.spec.model import GuideNames, MctsSpec

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pipeline.banks.records import goal_of, load
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
-from pipeline.goals.proving import bank_lines, path_of_port
+from pipeline.goals.bank import bank_lines, goal_from_json
+from pipeline.lean.backends.keys import has_library
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import REFUSED, row_refusals
+from pipeline.store.records import load
 
 
 class MctsFollower:
@@ -57,9 +58,9 @@ class MctsFollower:
         rows = load(path_of_port(self._rows, ROW_INDEX))
         refused = [each for each in row_refusals(rows, goals) if self._reread or each.id in self._looked]
         looked = sorted((rows["lines"][name], name) for name in self._looked if REFUSED not in goals[name])
-        counted = [goal_of({**goals[name], "id": name, "line": line}) for line, name in looked]
+        counted = [goal_from_json({**goals[name], "id": name, "line": line}) for line, name in looked]
         (bank,) = dict(self._rows.reads)["bank"]
-        yield from bank_lines(bank, refused, counted, next(iter(self._goals.values())))
+        yield from bank_lines(bank, refused, counted, has_library(next(iter(self._goals.values()))))
 
 
 follower = MctsFollower

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.goals import proving as banks
+from pipeline.lean.backends.keys import toolchain_target
 from pipeline.mcts.search.guides import LEDGER_PRIORS
 from pipeline.mcts.search.journal import REAL_TIME, mode_as_json
 from pipeline.mcts.spec.model import MctsSpec, Scenario
@@ -37,14 +37,14 @@ class SearchCell(NamedTuple):
 
 
 def plan(spec: MctsSpec) -> Iterator[Target]:
-    yield banks.toolchain_target(banks.RunSource(spec.name, spec.line, spec.bank, spec.lean))
+    yield toolchain_target(spec.name, spec.line, spec.lean)
     rows = {ROWS: _goal_files(spec, ROWS), **_run_files(spec, ROW_INDEX)}
     yield _target(spec, ROWS, {"bank": (spec.bank,)}, rows, {"goals": [*spec.goals]})
     toolchain = _run_files(spec, "toolchain.json")
     for goal in spec.goals:
         # each row is shown to Lean by itself: an edit of the bank is one of the rows that it changes
         row, goal_file = _goal_files(spec, ROWS, goal), _goal_files(spec, "goals", goal)
-        reads, limits = {"row": row, **toolchain}, banks.lean_limits(spec.lean)
+        reads, limits = {"row": row, **toolchain}, {LIMITS: {"lean": spec.lean._asdict()}}
         yield _target(spec, f"{GOAL}.{goal}", reads, {"goal.json": goal_file}, limits, rooms=("lean",))
     if spec.guides.priors == LEDGER_PRIORS:
         # the ledger grows with every search: it is read once for each word, and for each run
@@ -77,7 +77,7 @@ def _search_target(spec: MctsSpec, cell: SearchCell) -> Target:
     params = {
         "rules": mode_as_json(scenario.rules(spec.rules, seed), scenario.time),  # as its journal begins
         "guides": {"priors": spec.guides.priors, "rewards": spec.guides.rewards, "seed": seed},
-        LIMITS: {**banks.lean_limits(spec.lean)[LIMITS], "ledger": spec.ledger, "sessions": sessions},
+        LIMITS: {"lean": spec.lean._asdict(), "ledger": spec.ledger, "sessions": sessions},
     }
     return _target(spec, f"{SEARCH}.{scenario.name}.{seed}.{goal}", reads, writes, params, rooms=("lean",))
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from pipeline import spec_fields as fields
-from pipeline.banks.read import LEDGER, PATH, lean_field
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.bank import read_bank, refusal_line
-from pipeline.goals.proving import LeanKeys
+from pipeline.lean.backends.keys import LEDGER, PATH, lean_field
+from pipeline.lean.model import LeanKeys
 from pipeline.mcts.search import guides, records
 from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, SearchRules, SelectionRules
 from pipeline.mcts.spec import scenario

@@ -10,14 +10,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pipeline.banks.lean import required_imports, shared_lean
-from pipeline.banks.records import Proof, Record, goal_of, lean_file, load, save, theorem_of, write
 from pipeline.core.journal import JournalDiffers
 from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.core.text import plural
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Goal, goal_from_json, theorem_of
+from pipeline.goals.lean_files import Proof, lean_file
+from pipeline.lean.backends.table import required_imports, shared_lean
 from pipeline.lean.model import Interrupted, Theorem
-from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
+from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
@@ -28,6 +28,7 @@ from pipeline.mcts.search.guides import Guide, choose_priors, choose_rewards
 from pipeline.mcts.search.journal import mode_from_json
 from pipeline.mcts.search.trace import TraceTally, trace_line
 from pipeline.store.files import OwnedLog, open_log
+from pipeline.store.records import Record, load, save, write
 from pipeline.tactics.moves import PORTFOLIO
 
 SEARCH_CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
@@ -40,7 +41,7 @@ def search_goal(job: Job) -> None:
         write_refused(job, row[REFUSED])
         return
     begun, identity = time.monotonic(), search_identity(job)
-    goal = goal_of({**row, "id": goal_of_target(job.target)})
+    goal = goal_from_json({**row, "id": goal_of_target(job.target)})
     theorem = theorem_of(goal)
     with open_log(journal_path(job.target), identity) as draft:
         try:
@@ -98,7 +99,7 @@ def keep_attempt(job: Job, goal: Goal, identity: str, toolchain: Record, result:
         run=job.target.run,
     )
     with Ledger(params[LIMITS]["ledger"]) as ledger:
-        ledger.add_goals([KnownGoal(goal.key, goal.text, goal.context, goal.id)], renew=False).result()
+        ledger.add_goals([goal], renew=False).result()
         ledger.record(attempt).result()
 
 

@@ -9,11 +9,10 @@ import json
 from contextlib import closing
 from dataclasses import asdict
 
-from pipeline.banks import lean as banks
-from pipeline.banks.check import check_bank
-from pipeline.banks.lean import shared_lean, with_lean_faults
-from pipeline.banks.records import goal_of, load, save, write
-from pipeline.goals.bank import Bank, read_bank
+from pipeline.goals.bank import Bank, goal_from_json, read_bank
+from pipeline.goals.check import check_bank
+from pipeline.lean.backends import table as backends
+from pipeline.lean.backends.table import shared_lean, with_lean_faults
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.job import Job, JobFiles, Stage, StageFailed, input_path, output_path
 from pipeline.mcts.plan import ROW_INDEX, goal_of_target
@@ -22,6 +21,7 @@ from pipeline.mcts.report.figures import REFUSED, SearchFigures, row_refusals, s
 from pipeline.mcts.report.page import comparison_page
 from pipeline.mcts.search.guides import family_shares
 from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
+from pipeline.store.records import load, save, write
 
 # Of a row, what decides a search; the rest may be edited.
 DECIDING_FIELDS = ("text", "context")
@@ -43,7 +43,7 @@ def split_bank(job: JobFiles) -> None:
 def check_goal(job: Job) -> None:
     """Check a row: its goal with the key, or why it is none."""
     row = load(input_path(job, "row"))
-    found = check_bank(Bank((goal_of({**row, "id": goal_of_target(job.target)}),)), shared_lean(job))
+    found = check_bank(Bank((goal_from_json({**row, "id": goal_of_target(job.target)}),)), shared_lean(job))
     records = [{REFUSED: each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
     save(output_path(job, "goal.json"), records[0])
 
@@ -73,7 +73,7 @@ def write_comparison(job: JobFiles) -> None:
 
 
 STAGES = {
-    **banks.STAGES,
+    **backends.STAGES,
     "rows": Stage("mcts.rows/1", split_bank),
     "goal": Stage("mcts.goal/1", with_lean_faults(check_goal)),
     "shares": Stage("mcts.shares/1", with_lean_faults(snapshot_shares)),

@@ -6,15 +6,16 @@ answers to the same prompts, with their cost then; any other prompt is an error.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from glob import escape, glob
 from string import Formatter
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
-from pipeline.errors import cut_text, did_you_mean
+from pipeline.errors import cut_text
 from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.failures import FailureFacts, describe_exit, outage_reason
 from pipeline.machine.process import BuildStopping, Exit, copy_redacted, redact_text, unnamed_file
@@ -23,75 +24,85 @@ from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_an
 from pipeline.models.contract import (
     Answer,
     Backend,
+    BackendKeys,
     BackendUnavailable,
     CallContext,
     CallFailed,
     Question,
-    Usage,
-    agent_error,
-    aider_error,
     json_documents,
     last_value_at,
     usage_in,
-    with_price,
+    value_at,
 )
 from pipeline.store.files import write_all
 
 TIMEOUT = 3600.0
 
 
-class BackendRun(NamedTuple):
-    """The end of a command, its output, and its answer file."""
-
-    exit: Exit
-    printed: str
-    written: str | None
-    seconds: float
-
-
-class BackendAnswer(NamedTuple):
-    """The answer read from a run; `missing_paths`: paths of the spec without a number."""
-
-    text: str | None
-    usage: Usage
-    missing_paths: list[str]
+# Claude Code gave up by its own limits: a matter of the question, not of the service.
+_OWN_LIMITS = "error_max_"
+_STATUS = re.compile(r"(?:status(?: code)?|API Error):? (\d{3})\b", re.IGNORECASE)
+# The last line of aider when its model cannot be reached; it ends with 0 all the same.
+_LITELLM = re.compile(
+    r"^litellm\.(?:Authentication|PermissionDenied|RateLimit|InternalServer|ServiceUnavailable|BadGateway|APIConnection|API)"
+    r"Error\b.*|^litellm\.Timeout\b.*",
+    re.MULTILINE,
+)
 
 
-def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
-    """Ask a command."""
+def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
+    """Ask a command.  Its answer is what it printed, its answer file, or the text at a path of printed JSON."""
     env, secrets = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
-    ended = _run(backend, question, desk, env, secrets)
+    began = time.monotonic()
+    ended, printed, written = _run(backend, question, desk, env, secrets)
     if desk.processes.stopping:
         raise BuildStopping  # it may have answered our signal by ending well, half done
-    answer = _read_answer(backend, ended, secrets)
-    if answer.missing_paths:
+    paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
+    documents = json_documents(printed) if paths else []
+    usage, missing_paths = usage_in(documents, paths, backend.get("price"))
+    if missing_paths:
         with open(question.log, "ab") as log:
-            log.write(f"no number at {', '.join(answer.missing_paths)} in what it printed: counted as 0\n".encode())
-    _check_answer(backend, ended, answer, secrets)
-    what = redact_text(aider_error(ended.printed), secrets)
-    return Answer(answer.text or "", answer.usage, ended.seconds, backend.get("model", ""), trouble=what)
+            log.write(f"no number at {', '.join(missing_paths)} in what it printed: counted as 0\n".encode())
+    text: Any = written if "answer_file" in _names(backend) else printed
+    if "text" in paths:
+        text = last_value_at(paths["text"][0], documents)
+    safe = redact_text(text, secrets) if isinstance(text, str) else None
+    answer = Answer(safe or "", usage, time.monotonic() - began)
+    _check_answer(backend, ended, printed, answer, secrets)
+    if safe is None:
+        place = f"at '{paths['text'][0]}' of what it printed" if "text" in paths else "in {answer_file}"
+        what = f"{os.path.basename(backend['run'][0])}: it ended well but gave no answer {place}"
+        raise CallFailed(what, 1, answer.usage, answer.seconds)
+    aider = [match[0] for match in _LITELLM.finditer(printed)]  # the last: a retry may have reached the model
+    trouble = redact_text(aider[-1], secrets) if aider else ""
+    return answer._replace(model=backend.get("model", ""), trouble=trouble)
 
 
 def _run(
-    backend: Mapping[str, Any],
-    question: Question,
-    desk: CallContext,
-    env: Mapping[str, str],
-    secrets: Mapping[str, str],
-) -> BackendRun:
-    """Run the command; its files are outside of the coder's folder, where they would become part of the change."""
-    timeout, began = backend.get("timeout", TIMEOUT), time.monotonic()
+    backend: BackendKeys, question: Question, desk: CallContext, env: Mapping[str, str], secrets: Mapping[str, str]
+) -> tuple[Exit, str, str | None]:
+    """Run the command: its end, output and answer file.  Files stay out of the coder's folder, which is the change.
+
+    The prompt is none of its words: a text that starts with `-` would be an option."""
+    timeout, places = backend.get("timeout", TIMEOUT), {"project": os.getcwd(), "model": backend.get("model", "")}
     with TemporaryDirectory(prefix="coppice-", ignore_cleanup_errors=True) as scratch, ExitStack() as closed:
         prompt, answer = f"{scratch}/prompt.md", f"{scratch}/answer.md"
         write_all(prompt, question.prompt.encode(errors="replace"))
-        argv = _argv(backend, prompt, answer)
+        argv = [word.format_map({**places, "prompt_file": prompt, "answer_file": answer}) for word in backend["run"]]
         stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(backend) else prompt, "rb"))
         out = closed.enter_context(unnamed_file())
         try:
-            streams: dict[str, Any] = {"stdin": stdin, "stdout": out}
-            confined = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
+            cage = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
             ended = desk.processes.run(
-                argv, env, question.log, timeout, secrets, cwd=question.folder, confined=confined, **streams
+                argv,
+                env,
+                question.log,
+                timeout,
+                secrets,
+                cwd=question.folder,
+                stdin=stdin,
+                stdout=out,
+                confined=cage,
             )
         except OSError as error:
             if error.filename != argv[0]:
@@ -101,68 +112,51 @@ def _run(
             with open(question.log, "ab") as log:
                 copy_redacted(out.fileno(), log, secrets)
         out.seek(0)
-        printed = out.read().decode(errors="replace")
-        return BackendRun(ended, printed, _answer_file(answer), time.monotonic() - began)
+        written = None
+        if os.path.isfile(answer):
+            with open(answer, "rb") as file:
+                written = file.read().decode(errors="replace")
+        return ended, out.read().decode(errors="replace"), written
 
 
-def _argv(backend: Mapping[str, Any], prompt: str, answer: str) -> list[str]:
-    """The words of the command.  The prompt is none of them: a text that starts with `-` would be an option."""
-    names = {"prompt_file": prompt, "answer_file": answer, "project": os.getcwd(), "model": backend.get("model", "")}
-    return [word.format_map(names) for word in backend["run"]]
-
-
-def _names(backend: Mapping[str, Any]) -> set[str | None]:
+def _names(backend: BackendKeys) -> set[str | None]:
     return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
 
 
-def _answer_file(path: str) -> str | None:
-    if not os.path.isfile(path):
-        return None
-    with open(path, "rb") as file:
-        return file.read().decode(errors="replace")
-
-
-def _read_answer(backend: Mapping[str, Any], ended: BackendRun, secrets: Mapping[str, str]) -> BackendAnswer:
-    paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
-    found = json_documents(ended.printed) if paths else []
-    usage, lacking = usage_in(found, paths)
-    text: Any = ended.written if "answer_file" in _names(backend) else ended.printed
-    if "text" in paths:
-        text = last_value_at(paths["text"][0], found)
-    safe = redact_text(text, secrets) if isinstance(text, str) else None
-    return BackendAnswer(safe, with_price(usage, backend.get("price")), lacking)
-
-
-def _check_answer(
-    backend: Mapping[str, Any], ended: BackendRun, answer: BackendAnswer, secrets: Mapping[str, str]
-) -> None:
+def _check_answer(backend: BackendKeys, ended: Exit, printed: str, answer: Answer, secrets: Mapping[str, str]) -> None:
     """Raise the failure of a call, or an outage, which is nobody's failure; both with the cost."""
-    program, cost = os.path.basename(backend["run"][0]), (answer.usage, ended.seconds)
-    why, status = describe_exit(ended.exit, backend.get("timeout", TIMEOUT))
-    found = agent_error(ended.printed)
-    complained = redact_text(found.said, secrets)
-    last = _last_words(answer)
-    words = (f": {cut_text(complained)}" if complained else last) if status in (ended.exit.code, 0) else ""
-    if lost := outage_reason(FailureFacts(ended.exit, asked=True, status=found.status, said=found.said)):
-        raise BackendUnavailable(f"{program}: {why or 'it ended well'}{words}: {lost}; build again", *cost)
+    program, cost = os.path.basename(backend["run"][0]), (answer.usage, answer.seconds)
+    why, code = describe_exit(ended, backend.get("timeout", TIMEOUT))
+    status, said = _agent_error(printed)
+    lines = (line.strip() for line in reversed(answer.text.split("\n")))
+    last = next(filter(None, lines), "")
+    words = redact_text(said, secrets) or last if code in (ended.code, 0) else ""
+    if lost := outage_reason(FailureFacts(ended, asked=True, status=status, said=said)):
+        complaint = f": {cut_text(words)}" if words else ""
+        raise BackendUnavailable(f"{program}: {why or 'it ended well'}{complaint}: {lost}; build again", *cost)
     if why:
-        raise CallFailed(f"{program}: {why}{last if words else ''}", status, *cost)
-    if answer.text is None:
-        raise CallFailed(f"{program}: it ended well but gave no answer {_answer_place(backend)}", 1, *cost)
+        raise CallFailed(f"{program}: {why}{f': {cut_text(last)}' if words and last else ''}", code, *cost)
 
 
-def _last_words(answer: BackendAnswer) -> str:
-    lines = (line.strip() for line in reversed((answer.text or "").split("\n")))
-    words = next(filter(None, lines), "")
-    return f": {cut_text(words)}" if words else ""
+def _agent_error(text: str) -> tuple[int | None, str]:
+    """Complaint in the last message of Claude Code or Codex: the status of its service if it names one, and words."""
+    if '"is_error"' not in text and '"turn.failed"' not in text:
+        return None, ""
+    messages = [each for each in json_documents(text) if isinstance(each, dict)]
+    ends = [each for each in messages if "is_error" in each or each.get("type") in ("turn.failed", "turn.completed")]
+    last, status = ends[-1] if ends else {}, None
+    if last.get("type") == "turn.failed":
+        texts = [value_at("error.message", last)]
+    elif last.get("is_error") is not True or str(last.get("subtype", "")).startswith(_OWN_LIMITS):
+        return None, ""
+    else:
+        texts, status = [last.get(name) for name in ("subtype", "error", "result")], last.get("api_error_status")
+    words = " ".join(word for text in texts if isinstance(text, str) and text != "success" for word in text.split())
+    match = _STATUS.search(words)
+    return status if type(status) is int else int(match[1]) if match else None, words
 
 
-def _answer_place(backend: Mapping[str, Any]) -> str:
-    path = backend.get("usage", {}).get("text")
-    return f"at '{path[0]}' of what it printed" if path else "in {answer_file}"
-
-
-def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallContext) -> Answer:
+def ask_recording(backend: BackendKeys, question: Question, _desk: CallContext) -> Answer:
     """Answer from the recorded calls of a folder: the last answer, or a failure if there is none."""
     folder, key = backend["folder"], call_key(question.role, question.prompt, question.ground)
     try:
@@ -178,7 +172,7 @@ def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallCon
     return recorded_answer(next((call for call in reversed(calls) if not call.exit), calls[-1]))
 
 
-def ask_nobody(_backend: Mapping[str, Any], _question: Question, _desk: CallContext) -> Answer:
+def ask_nobody(_backend: BackendKeys, _question: Question, _desk: CallContext) -> Answer:
     """Answer nothing, at no cost: for a search without this role."""
     return Answer("")
 
@@ -189,17 +183,8 @@ BACKENDS: dict[str, Backend] = {
     "replay": ask_recording,
     "none": ask_nobody,
 }
-# Backends that answer no questions: a stage takes files from a folder, or waits for those of a person.
-FOLDERS = ("patches", "manual")
 
 
-def ask(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
+def ask(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a backend, given as in the params of a target: a name, and its keys."""
-    name = backend["backend"]
-    if name in FOLDERS:
-        raise ValueError(
-            f"{question.role}: backend '{name}' cannot be asked; its stage takes the answers from a folder"
-        )
-    if name not in BACKENDS:
-        raise ValueError(f"{question.role}: backend '{name}' is unknown{did_you_mean(name, BACKENDS)}")
-    return BACKENDS[name](backend, question, desk)
+    return BACKENDS[backend["backend"]](backend, question, desk)

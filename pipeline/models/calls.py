@@ -55,23 +55,15 @@ def call_key(role: str, prompt: str, ground: str = "") -> str:
 
 def answered_call(backend: Mapping[str, Any], question: Question, answer: Answer, patch: bytes = b"") -> Call:
     """The call of an answered question; `patch`: the change in the folder."""
-    written = b64encode(patch).decode()
-    return _call(backend, question, answer.model, answer.text, written, answer.usage, answer.seconds)
+    role, prompt = question.role, question.prompt
+    content = sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+    head = (call_key(role, prompt, question.ground), role, backend["backend"], answer.model, content, prompt)
+    return Call(*head, answer.text, b64encode(patch).decode(), answer.usage, answer.seconds, 0, "")
 
 
 def failed_call(backend: Mapping[str, Any], question: Question, failure: CallFailed | BackendUnavailable) -> Call:
-    model = backend.get("model", "")
-    call = _call(backend, question, model, "", "", failure.usage, failure.seconds)
+    call = answered_call(backend, question, Answer("", failure.usage, failure.seconds, backend.get("model", "")))
     return call._replace(exit=failure.exit if isinstance(failure, CallFailed) else NOT_NOW, error=str(failure))
-
-
-def _call(
-    backend: Mapping[str, Any], question: Question, model: str, text: str, patch: str, usage: Usage, seconds: float
-) -> Call:
-    role, prompt = question.role, question.prompt
-    content = sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
-    key = call_key(role, prompt, question.ground)
-    return Call(key, role, backend["backend"], model, content, prompt, text, patch, usage, seconds, 0, "")
 
 
 def recorded_answer(call: Call) -> Answer:
@@ -97,18 +89,16 @@ def read_calls(path: str, key: str = "") -> Iterator[Call]:
 
 def _parse_call(line: bytes, where: str) -> Call:
     try:
-        return _checked_call(json.loads(line))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        record = json.loads(line)
+        amounts = [valid_amount(number) for number in (record["seconds"], *record["usage"].values())]
+        is_call = all(type(record[name]) is kind for name, kind in FIELD_TYPES.items()) and None not in amounts
+        b64decode(record["patch"], validate=True)
+        call = Call(**{**record, "usage": Usage(**record["usage"])})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedCall(f"{where}: not a recorded call; mend the line or remove it") from error
-
-
-def _checked_call(found: Any) -> Call:
-    if any(type(found[name]) is not kind for name, kind in FIELD_TYPES.items()):
-        raise TypeError("a field is of another kind")
-    if any(valid_amount(number) is None for number in (found["seconds"], *found["usage"].values())):
-        raise ValueError("what it cost is not a number")
-    b64decode(found["patch"], validate=True)
-    return Call(**{**found, "usage": Usage(**found["usage"])})
+    if not is_call:
+        raise DamagedCall(f"{where}: not a recorded call; mend the line or remove it")
+    return call
 
 
 class Calls:

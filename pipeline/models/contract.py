@@ -6,8 +6,8 @@ recorded with its cost.  A backend's output in JSON, one document or one a line,
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -77,7 +77,8 @@ class CallContext(NamedTuple):
     hidden: tuple[str, ...] = ()  # files that a backend must not read, where the kernel can prevent it
 
 
-Backend = Callable[[Mapping[str, Any], Question, CallContext], Answer]
+BackendKeys = Mapping[str, Any]  # as in the params of a target: a name, and its keys
+Backend = Callable[[BackendKeys, Question, CallContext], Answer]
 
 
 def valid_amount(value: Any) -> float | None:
@@ -87,59 +88,8 @@ def valid_amount(value: Any) -> float | None:
     return value
 
 
-def with_price(usage: Usage, price: Mapping[str, float] | None) -> Usage:
-    """The usage with its cost at `price`, in USD for a million tokens; a cost from the backend comes first."""
-    if usage.usd or price is None:
-        return usage
-    cost = usage.input_tokens * price["input"] + usage.output_tokens * price["output"]
-    return usage._replace(usd=cost / 1_000_000)
-
-
 MISSING = object()
 JSON_ERRORS = (ValueError, RecursionError)
-# Claude Code gave up by its own limits: a matter of the question, not of the service.
-_OWN_LIMITS = "error_max_"
-_STATUS = re.compile(r"(?:status(?: code)?|API Error):? (\d{3})\b", re.IGNORECASE)
-# The last line of aider when its model cannot be reached; it ends with 0 all the same.
-_LITELLM = re.compile(
-    r"^litellm\.(?:Authentication|PermissionDenied|RateLimit|InternalServer|ServiceUnavailable|BadGateway|APIConnection|API)"
-    r"Error\b.*|^litellm\.Timeout\b.*",
-    re.MULTILINE,
-)
-
-
-class AgentError(NamedTuple):
-    """A tool's report of its own failure: the status of its service, if it names one, and words."""
-
-    status: int | None = None
-    said: str = ""
-
-
-def agent_error(text: str) -> AgentError:
-    """The complaint in the last message of Claude Code (`is_error`) or Codex (`turn.failed`); else empty."""
-    if '"is_error"' not in text and '"turn.failed"' not in text:
-        return AgentError()
-    messages = [each for each in json_documents(text) if isinstance(each, dict)]
-    ends = [each for each in messages if "is_error" in each or each.get("type") in ("turn.failed", "turn.completed")]
-    last = ends[-1] if ends else {}
-    if last.get("type") == "turn.failed":
-        words = value_at("error.message", last)
-        return _complaint(None, words if isinstance(words, str) else "")
-    if last.get("is_error") is not True or str(last.get("subtype", "")).startswith(_OWN_LIMITS):
-        return AgentError()
-    texts = [last[name] for name in ("subtype", "error", "result") if isinstance(last.get(name), str)]
-    status = last.get("api_error_status")
-    return _complaint(status if type(status) is int else None, " ".join(word for word in texts if word != "success"))
-
-
-def _complaint(status: int | None, words: str) -> AgentError:
-    found = _STATUS.search(words)
-    return AgentError(int(found[1]) if found and status is None else status, " ".join(words.split()))
-
-
-def aider_error(text: str) -> str:
-    """The last line of aider about an unreachable model; a retry may have reached it."""
-    return next((found[0] for found in reversed([*_LITELLM.finditer(text)])), "")
 
 
 def json_documents(text: str) -> list[Any]:
@@ -147,20 +97,17 @@ def json_documents(text: str) -> list[Any]:
     try:
         whole = json.loads(text)
     except JSON_ERRORS:
-        return [found for line in text.splitlines() if (found := _parse_json(line)) is not MISSING]
+        documents = []
+        for line in text.splitlines():
+            with suppress(*JSON_ERRORS):
+                documents.append(json.loads(line))
+        return documents
     return whole if isinstance(whole, list) else [whole]
 
 
-def _parse_json(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except JSON_ERRORS:
-        return MISSING
-
-
-def last_value_at(path: str, found: Sequence[Any]) -> Any:
+def last_value_at(path: str, documents: Sequence[Any]) -> Any:
     """The value at a path in the last document that has it."""
-    values = (value_at(path, document) for document in reversed(found))
+    values = (value_at(path, document) for document in reversed(documents))
     return next((value for value in values if value is not MISSING), MISSING)
 
 
@@ -176,8 +123,15 @@ def value_at(path: str, value: Any) -> Any:
     return value
 
 
-def usage_in(found: Sequence[Any], paths: Mapping[str, Sequence[str]]) -> tuple[Usage, list[str]]:
-    """The usage in documents, and the paths without a number.  Numbers at several paths are added up."""
-    numbers = {path: valid_amount(last_value_at(path, found)) for name in Usage._fields for path in paths.get(name, ())}
+def usage_in(
+    documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Mapping[str, float] | None
+) -> tuple[Usage, list[str]]:
+    """The usage in documents, and the paths without a number.  Numbers at several paths are added up.
+
+    `price`: in USD for a million tokens; a cost from the backend comes first."""
+    counted = [path for name in Usage._fields for path in paths.get(name, ())]
+    numbers = {path: valid_amount(last_value_at(path, documents)) for path in counted}
     usd, read, written = (fsum(numbers[path] or 0.0 for path in paths.get(name, ())) for name in Usage._fields)
+    if not usd and price is not None:
+        usd = (round(read) * price["input"] + round(written) * price["output"]) / 1_000_000
     return Usage(usd, round(read), round(written)), [path for path, number in numbers.items() if number is None]

@@ -16,8 +16,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from importlib import import_module
+from importlib.util import find_spec
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
@@ -34,13 +35,15 @@ from pipeline.models.contract import (
     CallFailed,
     Question,
     Usage,
+    json_documents,
+    last_value_at,
     usage_in,
     value_at,
-    with_price,
 )
 
-# Statuses that may pass; NO_REPLY stands for a connection that was refused or lost.
-NO_REPLY = 0
+# NO_REPLY stands for a connection that was refused or lost, LATE for no answer in time.
+NO_REPLY, LATE = 0, -1
+# Statuses that may pass; a late request is not sent again, as it may have been paid for.
 PASSING = (NO_REPLY, 408, 429, 500, 502, 503, 504, 529)
 CONNECT = 30.0
 FIRST_WAIT, LONGEST_WAIT = 1.0, 120.0
@@ -59,97 +62,76 @@ class HttpReply(NamedTuple):
     """A reply; `after`: the server's Retry-After."""
 
     status: int
-    body: str
+    body: str = ""
     after: str = ""
 
 
-class HttpLate(Exception):
-    """There was no answer in time; the request is not sent again, as it may have been paid for."""
-
-
-class HttpUnreachable(Exception):
-    """There is no answer; `server_text` may quote the request."""
-
-    def __init__(self, what: str, server_text: str = "") -> None:
-        super().__init__(what)
-        self.server_text = server_text
+Inbox = SimpleQueue[HttpReply | BaseException]
 
 
 def post_until_answered(
     request: HttpRequest, retries: int, processes: Processes, log: Callable[[str], None]
-) -> HttpReply:
-    """The first reply with status 200."""
-    try:
-        import_module("httpx")  # here: few runs speak HTTP, and it is slow to import
-    except ImportError:
-        raise HttpUnreachable("backend openai needs the package httpx: pip install 'coppice[openai]'") from None
+) -> tuple[HttpReply, str]:
+    """The last reply, and words for its status."""
+    inbox: Inbox = SimpleQueue()  # of nothing but the end of the build
     tries = 0
     while True:
         reply = _post_once(request, processes)
+        if reply.status == LATE:
+            return reply, f"no answer within {request.timeout:g} s from {request.url}"
         tries += 1
-        what = f"{request.url}: {f'status {reply.status}' if reply.status else 'no connection'}"
-        log(what)
-        if reply.status == 200:
-            return reply
+        words = f"{request.url}: {f'status {reply.status}' if reply.status else 'no connection'}"
+        log(words)
         if reply.status not in PASSING:
-            raise HttpUnreachable(what, reply.body)
+            return reply, words
         if tries > retries:
-            raise HttpUnreachable(f"{what} ({tries} tries)", reply.body)
-        _sleep(_wait_seconds(tries, reply.after), processes)
+            return reply, f"{words} ({tries} tries)"
+        with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
+            _next_reply(inbox, _wait_seconds(tries, reply.after))
 
 
 def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
     """Send a request in a thread of its own, so that a slow server does not delay the end of the build."""
-    inbox: SimpleQueue[HttpReply | BaseException] = SimpleQueue()
-    with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
-        Thread(target=_post_into, args=(request, inbox), daemon=True).start()
+    import httpx
+
+    inbox: Inbox = SimpleQueue()
+    timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
+
+    def post() -> None:
         try:
-            reply = inbox.get(timeout=request.timeout)
-        except Empty:
-            raise HttpLate from None
+            reply = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
+            inbox.put(HttpReply(reply.status_code, reply.text, reply.headers.get("Retry-After", "")))
+        except (httpx.ReadTimeout, httpx.WriteTimeout):
+            inbox.put(HttpReply(LATE))
+        except httpx.RequestError as error:
+            inbox.put(HttpReply(NO_REPLY, f"{type(error).__name__}: {error}"))
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
+            inbox.put(error)
+
+    with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
+        Thread(target=post, daemon=True).start()
+        return _next_reply(inbox, request.timeout)
+
+
+def _next_reply(inbox: Inbox, seconds: float) -> HttpReply:
+    try:
+        reply = inbox.get(timeout=seconds)
+    except Empty:
+        return HttpReply(LATE)
     if isinstance(reply, BaseException):
         raise reply
     return reply
 
 
-def _post_into(request: HttpRequest, inbox: SimpleQueue[HttpReply | BaseException]) -> None:
-    import httpx
-
-    timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
-    try:
-        reply = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
-        inbox.put(HttpReply(reply.status_code, reply.text, reply.headers.get("Retry-After", "")))
-    except (httpx.ReadTimeout, httpx.WriteTimeout):
-        inbox.put(HttpLate())
-    except httpx.RequestError as error:
-        inbox.put(HttpReply(NO_REPLY, f"{type(error).__name__}: {error}"))
-    except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
-        inbox.put(error)
-
-
 def _wait_seconds(tries: int, after: str) -> float:
     """Seconds before the next try: what the server asks for, or twice as long each time."""
-    asked = _retry_after(after)
-    return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1) if asked is None else asked)
-
-
-def _retry_after(after: str) -> float | None:
+    seconds: float = FIRST_WAIT * 2 ** (tries - 1)
     if re.fullmatch(r"\d+(\.\d+)?", after):
-        return float(after)
-    try:
-        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None
-
-
-def _sleep(seconds: float, processes: Processes) -> None:
-    over: SimpleQueue[None] = SimpleQueue()
-    with processes.wake_on_stop(lambda: over.put(None)):
-        try:
-            over.get(timeout=seconds)
-        except Empty:
-            return
-    raise BuildStopping
+        seconds = float(after)
+    else:
+        with suppress(ValueError, OverflowError):
+            seconds = max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    return min(LONGEST_WAIT, seconds)
 
 
 TIMEOUT, RETRIES = 600.0, 4
@@ -163,22 +145,31 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
     """Ask a model by HTTP.  A reply may quote the key, and is redacted before anything else."""
     began = time.monotonic()
     key = _key(backend, question.role)
+    if not find_spec("httpx"):
+        what = "backend openai needs the package httpx: pip install 'coppice[openai]'"
+        raise BackendUnavailable(f"{question.role}: {what}")
     secrets = {backend["key_env"]: key} if key else {}
-    request = _request(backend, question.prompt, key)
+    fields = {name: backend[name] for name in PASSED_ON if name in backend}
+    messages = [{"role": "user", "content": question.prompt}]
+    body = json.dumps({**backend.get("body", {}), **fields, "messages": messages, "stream": False})
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    headers |= {"Authorization": f"Bearer {key}"} if key else {}
+    url = f"{backend['url'].rstrip('/')}/chat/completions"
+    # All ASCII, so that every text can be sent.
+    request = HttpRequest(url, headers, body.encode(), backend.get("timeout", TIMEOUT))
     with open(question.log, "ab", buffering=0) as file:
 
         def log(text: str) -> None:
             file.write(f"{redact_text(text, secrets)}\n".encode(errors="replace"))
 
-        try:
-            reply = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
-        except HttpUnreachable as error:
-            words = _complaint(redact_text(error.server_text, secrets))
-            raise BackendUnavailable(f"{question.role}: {error}{words and f': {words}'}") from None
-        except HttpLate:
-            what = f"{question.role}: no answer within {request.timeout:g} s from {request.url}"
-            raise _outage(what, FailureFacts(Exit(0, timed_out=True), asked=True)) from None
-        answer = _answer(backend, question.role, redact_text(reply.body, secrets), time.monotonic() - began)
+        reply, words = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
+        if reply.status == LATE:
+            raise _outage(f"{question.role}: {words}", FailureFacts(Exit(0, timed_out=True), asked=True))
+        text = redact_text(reply.body, secrets)
+        if reply.status != 200:
+            complaint = _complaint(text)
+            raise BackendUnavailable(f"{question.role}: {words}{complaint and f': {complaint}'}")
+        answer = _answer(backend, question.role, text, time.monotonic() - began)
         log(answer.text)
     return answer._replace(text=redact_text(answer.text, secrets))
 
@@ -190,43 +181,29 @@ def _key(backend: Mapping[str, Any], role: str) -> str:
         return ""
     key = os.environ.get(name, "").strip()
     if not key:
-        raise BackendUnavailable(
-            f"{role}: the environment variable {name} is not set; it holds the key for {backend['url']}"
-        )
+        what = f"the environment variable {name} is not set; it holds the key for {backend['url']}"
+        raise BackendUnavailable(f"{role}: {what}")
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise BackendUnavailable(
-            f"{role}: what the environment variable {name} holds is no key: that is one plain word"
-        )
+        what = f"what the environment variable {name} holds is no key: that is one plain word"
+        raise BackendUnavailable(f"{role}: {what}")
     return key
-
-
-def _request(backend: Mapping[str, Any], prompt: str, key: str) -> HttpRequest:
-    """The request; its body is ASCII, so that every text can be sent."""
-    fields = {name: backend[name] for name in PASSED_ON if name in backend}
-    messages = [{"role": "user", "content": prompt}]
-    body = json.dumps({**backend.get("body", {}), **fields, "messages": messages, "stream": False})
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
-    url = f"{backend['url'].rstrip('/')}/chat/completions"
-    return HttpRequest(url, headers, body.encode(), backend.get("timeout", TIMEOUT))
 
 
 def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) -> Answer:
     """The answer in a reply; failures have their cost."""
     try:
-        found: Any = json.loads(body)
+        reply: Any = json.loads(body)
     except JSON_ERRORS:
         what = f"{role}: what came back is not JSON: {_line(body)}"
         raise _outage(what, FailureFacts(asked=True, garbled=True)) from None
-    usage = with_price(usage_in([found], USAGE)[0], backend.get("price"))
-    if not isinstance(value_at("choices.0.message", found), dict):  # some gateways tell of an error with status 200
+    usage = usage_in([reply], USAGE, backend.get("price"))[0]
+    if not isinstance(value_at("choices.0.message", reply), dict):  # some gateways tell of an error with status 200
         what = f"{role}: no message at choices[0].message: {_complaint(body)}"
         raise _outage(what, FailureFacts(asked=True, garbled=True), usage, seconds)
-    text, model = value_at("choices.0.message.content", found), value_at("model", found)
+    text, model = value_at("choices.0.message.content", reply), value_at("model", reply)
     if not isinstance(text, str) or not text.strip():
         raise CallFailed(f"no text at choices[0].message.content: {_line(body)}", 1, usage, seconds)
-    if value_at("choices.0.finish_reason", found) == "length":
+    if value_at("choices.0.finish_reason", reply) == "length":
         what = "the answer was cut off: it is longer than max_tokens, or the model's limit"
         raise CallFailed(what, 1, usage, seconds)
     return Answer(text, usage, seconds, model if isinstance(model, str) else backend["model"])
@@ -237,11 +214,8 @@ def _outage(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: floa
 
 
 def _complaint(body: str) -> str:
-    try:
-        found: Any = json.loads(body)
-    except JSON_ERRORS:
-        return _line(body)
-    return next((_line(text) for path in COMPLAINTS if isinstance(text := value_at(path, found), str)), _line(body))
+    texts = (last_value_at(path, json_documents(body)) for path in COMPLAINTS)
+    return _line(next((text for text in texts if isinstance(text, str)), body))
 
 
 def _line(text: str) -> str:

@@ -6,24 +6,23 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.banks.records import Record, load, load_lines
 from pipeline.core.graph import Target
-from pipeline.core.journal import split_lines
+from pipeline.core.journal import difference_lines, journal_differences, split_lines
 from pipeline.core.text import duration, plural
-from pipeline.errors import SpecError, cut_text, did_you_mean
-from pipeline.goals.proving import difference_lines, not_built, replay_agrees
+from pipeline.errors import SpecError, cut_text, did_you_mean, not_built
 from pipeline.proof.records import PROVED
 from pipeline.proof.report import check_fields
-from pipeline.proof.schedule.journal import first_line, replay_schedule
+from pipeline.proof.schedule.journal import SCHEDULE_FORM, first_line
 from pipeline.proof.search_stage import schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
+from pipeline.store.files import read_bytes
+from pipeline.store.records import Record, intact, load, load_lines
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
-    path = _output_path(targets, "journal.jsonl")
-    with open(_existing_path(run, path), "rb") as file:
-        lines = split_lines(file.read())
-    found = replay_schedule(lines)
+    path = _recorded_path(run, targets, "journal.jsonl")
+    lines = split_lines(read_bytes(path))
+    found = journal_differences(SCHEDULE_FORM, lines)
     return {
         "run": run,
         "decisions": len(lines),
@@ -40,7 +39,8 @@ def _edited_since(first: str, targets: Sequence[Target]) -> bool:
     return first != first_line(today)
 
 
-agrees = replay_agrees
+def agrees(replay: Mapping[str, Any]) -> bool:
+    return bool(replay["same"])
 
 
 def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
@@ -52,10 +52,11 @@ def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
 
 def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     """The goal that `RUN:GOAL` names, as it stands after the last check, if that was made."""
-    proofs, checked = (_output_path(targets, port) for port in ("proofs.jsonl", "checked.json"))
-    judged = load(checked)["checked"] if os.path.exists(checked) else {}
-    lines = load_lines(_existing_path(run, proofs))
-    found = {line["key"]: {**line, **check_fields(judged.get(line["key"]))} for line in lines}
+    proofs, checked = _recorded_path(run, targets, "proofs.jsonl"), _output_path(targets, "checked.json")
+    with intact(checked):
+        judged = load(checked)["checked"] if os.path.exists(checked) else {}
+    with intact(proofs):
+        found = {line["key"]: {**line, **check_fields(judged.get(line["key"]))} for line in load_lines(proofs)}
     name = word.partition(":")[2]
     if name not in found:
         raise SpecError(f"{run}: no goal '{name}' was searched{did_you_mean(name, found)}")
@@ -63,10 +64,9 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
 
 
 def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
-    of = explained["of"]
     proved = explained["status"] == PROVED
     how = f"proved by {explained['strategy']}" if proved else f"not proved: {explained['why']}"
-    lines = [f"{explained['run']}:{explained['key']} ({cut_text(of['text'])}): {how}"]
+    lines = [f"{explained['run']}:{explained['key']} ({cut_text(explained['of']['text'])}): {how}"]
     lines += [f"  {_attempt_line(each)}" for each in explained["attempts"]]
     return [*lines, *(f"    {line}" for tactic in explained["tactics"] for line in tactic.splitlines())]
 
@@ -82,7 +82,8 @@ def _output_path(targets: Sequence[Target], port: str) -> str:
     return next(path for target in targets for name, (path,) in target.writes if name == port)
 
 
-def _existing_path(run: str, path: str) -> str:
+def _recorded_path(run: str, targets: Sequence[Target], port: str) -> str:
+    path = _output_path(targets, port)
     if not os.path.exists(path):
         raise not_built(run)
     return path

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
+from pipeline.core.recipe import describe_params
 from pipeline.core.text import duration
-from pipeline.goals.proving import describe_target
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
     """Describe a target: a word, and the lines beside it."""
-    return describe_target(target, spread="search")
+    return describe_params(target, spread="search")
 
 
 def outlook(targets: Sequence[Target]) -> Sequence[str]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from pipeline.core.graph import Limits, Target
 from pipeline.errors import SpecError
-from pipeline.goals import proving as banks
-from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
-from pipeline.proof.plan import bank_source, prove_params
+from pipeline.lean.backends.keys import DEFAULT_LEDGER, toolchain_target
+from pipeline.lean.model import LeanKeys
+from pipeline.proof.plan import prove_params
 from pipeline.proof.read import SPEC
 from pipeline.proof.schedule.records import TIMEOUTS
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings
@@ -50,16 +50,12 @@ def _with_profile(spec: ProofSpec, values: Mapping[str, Any]) -> ProofSpec:
     profile = values.get("profile", DEFAULT_PROFILE)
     built, lacking = profile_workers(profile)
     for name in lacking if "profile" in values else ():
-        _check_profile_worker(name, profile)
+        try:
+            check_worker_built(name)
+        except SpecError as error:
+            raise SpecError(f"profile {profile}: {error}; profile 0 is micro alone") from error
     strategies = {name: spec.search.strategies.get(name, TIMEOUTS[name]) for name in built}
     return spec._replace(profile=profile, search=spec.search._replace(strategies=strategies))
-
-
-def _check_profile_worker(name: str, profile: int) -> None:
-    try:
-        check_worker_built(name)
-    except SpecError as error:
-        raise SpecError(f"profile {profile}: {error}; profile 0 is micro alone") from error
 
 
 def pursuit(spec: ProofSpec, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
@@ -70,6 +66,6 @@ def pursuit(spec: ProofSpec, bank: str, seconds: float | None, stamp: str) -> Se
     written = ((f"{PURSUE}.json", (f"runs/{spec.name}/{PURSUE}.json",)),)
     ports = tuple((port, (path,)) for port, path in reads.items())
     return [
-        banks.toolchain_target(bank_source(spec)),
+        toolchain_target(spec.name, spec.line, spec.lean),
         Target(f"{spec.name}:{PURSUE}", PURSUE, ports, written, params, Limits(), spec.line),
     ]

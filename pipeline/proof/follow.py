@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.banks.records import load, load_bank
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
-from pipeline.goals.proving import bank_lines, path_of_port
+from pipeline.goals.bank import bank_from_json, bank_lines
+from pipeline.lean.backends.keys import has_library
 from pipeline.proof.report import results_headline
+from pipeline.store.records import load
 
 
 class ProofFollower:
@@ -30,8 +31,8 @@ class ProofFollower:
         """Lines about the rows of a bank read just now."""
         if target := self._ended.get("bank"):
             (path,) = dict(target.reads)["bank"]
-            bank = load_bank(path_of_port(target, "bank.json"))
-            yield from bank_lines(path, bank.refused, bank.goals, target)
+            bank = bank_from_json(load(path_of_port(target, "bank.json")))
+            yield from bank_lines(path, bank.refused, bank.goals, has_library(target))
 
     def _results(self) -> Iterator[str]:
         if "report" in self._ended:

@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipeline.core.graph import Target
+from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.goals import proving as banks
+from pipeline.lean.backends.keys import toolchain_target
 from pipeline.proof.spec.model import ProofSpec, StrategyWorker
 from pipeline.proof.workers.table import worker_code
 
-# stage -> what it reads, and what it writes; a name without a dot is the spec's.
+# stage -> what it reads, and what it writes; `bank` is the spec's, others are of the run.
 FILES = {
-    **banks.TOOLCHAIN_FILES,
     "bank": (("bank", "toolchain.json"), ("bank.json",)),
     "prove": (("bank.json", "toolchain.json"), ("search.json", "proofs.jsonl", "journal.jsonl")),
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
@@ -27,13 +26,15 @@ FILES = {
 
 
 def plan(spec: ProofSpec) -> Iterator[Target]:
-    source = bank_source(spec)
-    yield banks.toolchain_target(source)
-    yield from (banks.target_of_run(source, stage, FILES, params(spec)) for stage, params in PARAMS.items())
+    yield toolchain_target(spec.name, spec.line, spec.lean)
+    for stage, params in PARAMS.items():
+        reads, writes = (_ports(spec, names) for names in FILES[stage])
+        yield Target(f"{spec.name}:{stage}", stage, reads, writes, params(spec), Limits(), spec.line)
 
 
-def bank_source(spec: ProofSpec) -> banks.RunSource:
-    return banks.RunSource(spec.name, spec.line, spec.bank, spec.lean)
+def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
+    """A port for each file, called like it."""
+    return tuple((name, (spec.bank if name == "bank" else f"runs/{spec.name}/{name}",)) for name in names)
 
 
 def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
@@ -48,13 +49,13 @@ def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
         "search": search,
         "codes": codes,
         **({"ways": ways} if ways else {}),
-        LIMITS: {**banks.lean_limits(spec.lean)[LIMITS], **limits},
+        LIMITS: {"lean": spec.lean._asdict(), **limits},
     }
 
 
 PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
-    "bank": lambda spec: banks.lean_limits(spec.lean),
+    "bank": lambda spec: {LIMITS: {"lean": spec.lean._asdict()}},
     "prove": prove_params,
-    "check": lambda spec: {LIMITS: {**banks.lean_limits(spec.lean)[LIMITS], "ledger": spec.ledger}},
+    "check": lambda spec: {LIMITS: {"lean": spec.lean._asdict(), "ledger": spec.ledger}},
     "report": lambda spec: {"pass_at": [*spec.pass_at]},
 }

@@ -5,18 +5,16 @@ for a list of strategies. Every worker named must be built, or the spec is refus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from pipeline import spec_fields as fields
-from pipeline.banks.read import LEDGER, PATH, lean_field
 from pipeline.errors import SpecError, cut_text, did_you_mean
-from pipeline.goals.proving import LeanKeys
+from pipeline.lean.backends.keys import LEDGER, PATH, lean_field
+from pipeline.lean.model import LeanKeys
 from pipeline.proof.schedule.bandits import BANDITS
 from pipeline.proof.schedule.records import CACHE, TIMEOUTS
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings, StrategyWorker
-from pipeline.proof.workers import table
-from pipeline.proof.workers.table import BUILT_WORKERS, WORKERS, check_worker_built
+from pipeline.proof.workers.table import BUILT_WORKERS, WORKERS, check_worker_built, profile_workers
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table
 from pipeline.tactics.moves import FAMILIES
@@ -29,37 +27,30 @@ class Strategies(NamedTuple):
     strategy_workers: dict[str, StrategyWorker]
 
 
-def profile_strategies(number: int, item: Item) -> Strategies:
-    built, lacking = table.profile_workers(number)
-    for name in lacking:
-        _check_worker(item, name, f"profile: {number}")
-    return Strategies({name: TIMEOUTS[name] for name in built}, {})
-
-
-def read_strategies(item: Item) -> Strategies:
+def _read_strategies(item: Item, what: str) -> Strategies:
     """Every one is there to be run, or nothing is."""
-    pairs = item.pairs("strategies") if item.is_map else _listed_names(item)
+    pairs = item.pairs(what) if item.is_map else ((each.text(what), each) for each in item.items(what))
     found = Strategies({}, {})
     for name, each in pairs:
         if name in found.budgets:
-            each.wrong(f"strategies: '{name}' is given twice")
-        found.budgets[name], way = (
-            _keyed_strategy(name, each) if item.is_map and not each.is_null else _bare_strategy(name, each)
-        )
+            each.wrong(f"{what}: '{name}' is given twice")
+        if item.is_map and not each.is_null:
+            found.budgets[name], way = _keyed_strategy(name, each)
+        else:
+            _check_worker(each, name, what)
+            found.budgets[name], way = TIMEOUTS[name], StrategyWorker(name)
         if way != StrategyWorker(name):
             found.strategy_workers[name] = way
     if not found.budgets:
-        item.wrong(f"strategies: there is none; name one of: {', '.join(BUILT_WORKERS)}")
+        item.wrong(f"{what}: there is none; name one of: {', '.join(BUILT_WORKERS)}")
     return found
 
 
-def _listed_names(item: Item) -> Iterator[tuple[str, Item]]:
-    yield from ((each.text("strategies"), each) for each in item.items("strategies"))
-
-
-def _bare_strategy(name: str, item: Item) -> tuple[float, StrategyWorker]:
-    _check_worker(item, name, "strategies")
-    return TIMEOUTS[name], StrategyWorker(name)
+def _profile_strategies(number: int, item: Item) -> Strategies:
+    built, lacking = profile_workers(number)
+    for name in lacking:
+        _check_worker(item, name, f"profile: {number}")
+    return Strategies({name: TIMEOUTS[name] for name in built}, {})
 
 
 def _keyed_strategy(name: str, item: Item) -> tuple[float, StrategyWorker]:
@@ -68,17 +59,12 @@ def _keyed_strategy(name: str, item: Item) -> tuple[float, StrategyWorker]:
     worker = keys["worker"] or name
     if "worker" in keys:
         _check_worker(keys.at("worker"), worker, what)
-        _check_own_name(name, worker, item)
+        fields.checked_name(name, item, "strategies")
+        if name == CACHE or (name in WORKERS and name != worker):  # a worker's name is its own, `cache` the search's
+            item.wrong(f"strategies: '{name}' is taken; give what {worker} does here another name")
     else:
         _check_worker(item, name, what, "; or say with `worker:` whose strategy it is")
     return keys["timeout"] or TIMEOUTS[worker], StrategyWorker(worker, keys["families"])
-
-
-def _check_own_name(name: str, worker: str, item: Item) -> None:
-    """What is called like a worker is done by that one; `cache` is what the search itself tries first."""
-    fields.checked_name(name, item, "strategies")
-    if name == CACHE or (name in WORKERS and name != worker):
-        item.wrong(f"strategies: '{name}' is taken; give what {worker} does here another name")
 
 
 def _read_families(item: Item, what: str) -> tuple[str, ...]:
@@ -96,7 +82,7 @@ def _read_families(item: Item, what: str) -> tuple[str, ...]:
 
 
 def _check_worker(item: Item, name: str, what: str, more: str = "") -> None:
-    """There is such a worker, and it can be run."""
+    """Refuse a worker that there is not, or that cannot be run."""
     try:
         check_worker_built(name)
     except SpecError as error:
@@ -114,7 +100,7 @@ STRATEGY = Table(
           f"the kinds of moves that it may use, of {fields.quoted(FAMILIES)}", default=(), without="all"),
 )  # fmt: skip
 STRATEGIES = Reader(
-    lambda item, _what: read_strategies(item),
+    _read_strategies,
     fields.any_of(
         fields.list_of(_BUILT, minItems=1, uniqueItems=True),
         {
@@ -190,7 +176,7 @@ def read(item: Item, name: str) -> ProofSpec:
         top.wrong("profile", "profile: it stands for strategies, and `strategies:` is there too; keep one of them")
     if "strategies" not in top and profile is None:
         item.wrong(f"spec: {STRATEGIES_HINT}")
-    chosen = top["strategies"] if profile is None else profile_strategies(profile, top.at("profile"))
+    chosen = top["strategies"] if profile is None else _profile_strategies(profile, top.at("profile"))
     search = top.record(SearchSettings, strategies=chosen.budgets)
     if not top["pass_at"] or max(top["pass_at"]) > search.samples:
         top.wrong("pass_at", f"pass_at: up to {search.samples}, as many as `samples:` says, found {[*top['pass_at']]}")

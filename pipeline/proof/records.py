@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
-from pipeline.banks.records import Record, as_record, goal_of, load_lines
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Goal, goal_from_json
+from pipeline.store.records import Record, load_lines
 
 PROVED, OPEN, FRONTIER = "proved", "open", "frontier"
 
@@ -63,7 +64,7 @@ class SampleRecord(NamedTuple):
             "line": goal.line,
             "difficulty": goal.difficulty,
             "metadata": dict(goal.metadata),
-            "of": as_record(goal),
+            "of": asdict(goal),
             "attempts": [each._asdict() for each in self.attempts],
         }
 
@@ -72,7 +73,7 @@ class SampleRecord(NamedTuple):
         own = {name: fields[name] for name in ("status", "strategy", "level", "seconds", "why")}
         return cls(
             **own,
-            of=Sample(goal_of(fields["of"]), fields["sample"]),
+            of=Sample(goal_from_json(fields["of"]), fields["sample"]),
             tactics=tuple(fields["tactics"]),
             attempts=tuple(AttemptRecord(**each) for each in fields["attempts"]),
         )

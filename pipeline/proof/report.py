@@ -12,9 +12,9 @@ from html import escape
 from math import comb
 from typing import Any
 
-from pipeline.banks.records import Proof, theorem_of
 from pipeline.core.text import duration, plural
-from pipeline.goals.bank import Bank, Refusal
+from pipeline.goals.bank import Bank, Refusal, theorem_of
+from pipeline.goals.lean_files import Proof
 from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
 from pipeline.views.pages import drawing
 from pipeline.views.pages.charts import ChartLine, line_chart, stairs
@@ -103,17 +103,19 @@ def pass_at_k(goals: Iterable[Sequence[SampleRecord]], k: int) -> float | None:
     """The chance that one of `k` samples is a proof, without bias from there being more; the mean over all goals.
 
     A sample that was not made counts as one that failed."""
-    chances = [1 - _chance_of_none(len(each), sum(one.is_proved for one in each), k) for each in goals]
+    chances = [1 - comb(sum(not one.is_proved for one in each), k) / comb(len(each), k) for each in goals]
     return round(sum(chances) / len(chances), 6) if chances else None
 
 
-def _chance_of_none(samples: int, proved: int, k: int) -> float:
-    return comb(samples - proved, k) / comb(samples, k)
+def first_proof(samples: Sequence[SampleRecord]) -> SampleRecord | None:
+    """The first sample of a goal that has a proof."""
+    return next((one for one in samples if one.is_proved), None)
 
 
 def time_to_proof(samples: Sequence[SampleRecord]) -> float | None:
     """Seconds of attempts until the first proof, of the first sample that has one."""
-    return next((one.seconds for one in samples if one.is_proved), None)
+    won = first_proof(samples)
+    return won.seconds if won else None
 
 
 def sorted_quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -122,7 +124,7 @@ def sorted_quantile(ordered: Sequence[float], part: float) -> float | None:
 
 
 def _goal_record(name: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    won = next((one for one in samples if one.is_proved), samples[0])
+    won = first_proof(samples) or samples[0]
     return {
         "id": name,
         "solved": won.is_proved,
@@ -152,12 +154,11 @@ def results_csv(found: Iterable[SampleRecord]) -> str:
 
 def proofs_of(found: Iterable[SampleRecord]) -> list[Proof]:
     """The proofs to be written as Lean, the first of each goal, in the order of the bank."""
-    firsts = (next((one for one in each if one.is_proved), None) for each in group_by_goal(found).values())
-    return [_proof(won) for won in firsts if won]
-
-
-def _proof(won: SampleRecord) -> Proof:
-    return Proof(won.of.goal.id, theorem_of(won.of.goal), won.tactics, f"{won.strategy}, {won.seconds:.3g} s")
+    firsts = [won for each in group_by_goal(found).values() if (won := first_proof(each))]
+    return [
+        Proof(won.of.goal.id, theorem_of(won.of.goal), won.tactics, f"{won.strategy}, {won.seconds:.3g} s")
+        for won in firsts
+    ]
 
 
 PAGE_STYLE = ".proved { color: var(--done); } .open, .frontier { color: var(--left); }"
@@ -183,19 +184,16 @@ def _figures_table(results: Record) -> Iterator[str]:
         if seconds is not None
     )
     chances = ", ".join(f"pass@{k} {chance:.3f}" for k, chance in results["pass_at"].items() if chance is not None)
+    config: Record = results["config"]
     rows = [
         ("chance of a proof", chances or "-"),
         ("time to proof, of what was proved", times or "-"),
         ("the search took", duration(results["seconds"]) + (f", {results['stopped']}" if results["stopped"] else "")),
         ("Lean", results["toolchain"]),
-        ("settings", ", ".join(f"{name} {_plain_text(value)}" for name, value in results["config"].items())),
+        ("settings", ", ".join(f"{name} {'none' if value is None else value}" for name, value in config.items())),
         ("ended", f"{results['timestamp']} UTC"),
     ]
     yield html_table((), ([escape(name), escape(value)] for name, value in rows))
-
-
-def _plain_text(value: object) -> str:
-    return "none" if value is None else str(value)
 
 
 def _solved_curve(results: Record) -> Iterator[str]:
@@ -224,13 +222,12 @@ def _goals_table(found: Sequence[SampleRecord]) -> Iterator[str]:
     """A row for each goal, from the sample that has a proof, or else the first."""
     groups = group_by_goal(found)
     yield f"<h2>{plural(len(groups), 'goal')}</h2>"
-    yield html_table(
-        ("goal", "", "seconds", "attempts", "by"), (_goal_row(name, each) for name, each in groups.items())
-    )
+    rows = (_goal_row(name, each) for name, each in groups.items())
+    yield html_table(("goal", "", "seconds", "attempts", "by"), rows)
 
 
 def _goal_row(name: str, samples: Sequence[SampleRecord]) -> list[str]:
-    first = next((one for one in samples if one.is_proved), samples[0])
+    first = first_proof(samples) or samples[0]
     goal = first.of.goal
     statement = "\n".join([*goal.context, goal.text])
     below = "\n".join(first.tactics) if first.is_proved else first.why
@@ -245,7 +242,8 @@ def _goal_row(name: str, samples: Sequence[SampleRecord]) -> list[str]:
 _STATUS = {PROVED: "proved", OPEN: "not proved", FRONTIER: "not tried to the end"}
 
 
-def _refused_table(rows: Sequence[Refusal]) -> Iterator[str]:
-    if rows:
-        yield f"<h2>{plural(len(rows), 'row')} of the bank not counted</h2>"
-        yield html_table(("line", "row", "why"), ([str(row.line), escape(row.id), escape(row.why)] for row in rows))
+def _refused_table(refused: Sequence[Refusal]) -> Iterator[str]:
+    if refused:
+        yield f"<h2>{plural(len(refused), 'row')} of the bank not counted</h2>"
+        rows = ([str(row.line), escape(row.id), escape(row.why)] for row in refused)
+        yield html_table(("line", "row", "why"), rows)

@@ -8,30 +8,28 @@ a search without samples would be."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from pipeline.banks.lean import open_lean
-from pipeline.banks.records import Record, load_bank, save, save_lines
 from pipeline.core.text import duration
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Goal, bank_from_json
+from pipeline.lean.backends.table import open_lean
 from pipeline.lean.model import Lean
-from pipeline.ledger.model import KnownGoal
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
 from pipeline.proof import records
 from pipeline.proof.records import AttemptRecord, Sample, SampleRecord, SearchRecord
-from pipeline.proof.run.attempt import FinishedAttempt, Worker, ledger_goal
+from pipeline.proof.run.attempt import FinishedAttempt, Worker
 from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, SearchTask, search_goals
-from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalStanding, ScheduleRules, Strategy
+from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalOutcome, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.proof.workers.table import make_workers, sample_workers
+from pipeline.store.records import Record, load, save, save_lines
 
 STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
 
@@ -39,7 +37,7 @@ STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
 def prove_bank(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     settings, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
-    goals = load_bank(input_path(job, "bank.json")).goals
+    goals = bank_from_json(load(input_path(job, "bank.json"))).goals
     samples = [Sample(goal, n) for goal in goals for n in range(settings.samples)]
     begun, started = time.monotonic(), time.time()
     with (
@@ -47,8 +45,7 @@ def prove_bank(job: Job) -> None:
         closing(open_lean(job)) as lean,
         open(output_path(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
     ):
-        place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
-        wanted = SearchTask(
+        task = SearchTask(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=schedule_rules(settings, pace),
             workers=_sample_workers(settings, params, lean, samples),
@@ -56,13 +53,13 @@ def prove_bank(job: Job) -> None:
             use_cache=settings.tactic_cache and settings.samples == 1,
             deadline=settings.timeout,
         )
-        found = search_goals(
-            place, wanted, lambda line: print(line, file=journal), progress_reporter(job, len(samples))
-        )
+        found = _search(job, lean, ledger, task, lambda line: print(line, file=journal))
         version = lean.version
-    if job.processes.stopping:
-        raise BuildStopping
-    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in _sample_records(samples, found)))
+    records = (
+        sample_record(sample, outcome, found.attempts.get(sample.name, []))
+        for sample, outcome in zip(samples, found.outcomes, strict=True)
+    )
+    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in records))
     record = SearchRecord(
         timestamp=_utc_stamp(time.time()),
         started=_utc_stamp(started),
@@ -74,6 +71,20 @@ def prove_bank(job: Job) -> None:
         config=config_record(settings, pace, limits["profile"]),
     )
     save(output_path(job, "search.json"), record._asdict())
+
+
+def _search(job: Job, lean: Lean, ledger: Ledger, task: SearchTask, journal: Callable[[str], object]) -> SearchResult:
+    def report_progress(now: SearchProgress) -> None:
+        trial, took = now.trial, "recalled" if now.recalled else duration(now.outcome.seconds)
+        last = f"{trial.goal} {now.outcome.status} by {trial.strategy} ({took})"
+        job.say(f"{now.ended} of {len(task.goals)}, {now.solved} proved; {last}")
+
+    processes = job.target.params["limits"]["lean"]["processes"]
+    site = SearchSite(lean, processes, ledger, job.processes, job.target.run)
+    found = search_goals(site, task, journal, report_progress)
+    if job.processes.stopping:
+        raise BuildStopping
+    return found
 
 
 def schedule_rules(settings: SearchSettings, pace: Pace) -> ScheduleRules:
@@ -111,69 +122,37 @@ def config_key(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -
 
 def config_record(settings: SearchSettings, pace: Pace, profile: int | None) -> Record:
     """Settings of the search, for results."""
-    return {
-        "timeout": settings.timeout,
-        "max_heavy": pace.max_heavy,
-        "max_light": pace.max_light,
-        "cpu_target": pace.cpu_target,
-        "profile": profile,
-        "bandit": settings.bandit,
-        "speculation": settings.speculation,
-        "levels": settings.levels,
-        "level_factor": settings.level_factor,
-        "escalate_threshold": settings.escalate_threshold,
-        "tactic_cache": settings.tactic_cache,
-        "seed": settings.seed,
-    }
+    searched = settings._asdict()
+    for name in ("strategies", "samples"):  # fields of their own
+        del searched[name]
+    return {**searched, **pace._asdict(), "profile": profile}
 
 
-def progress_reporter(job: Job, total: int) -> Callable[[SearchProgress], None]:
-    """Reporter of the progress, after each trial."""
-
-    def tell(now: SearchProgress) -> None:
-        over = now.solved + now.exhausted
-        job.say(f"{over} of {total}, {now.solved} proved; {_last_trial(now)}")
-
-    return tell
-
-
-def _last_trial(now: SearchProgress) -> str:
-    how = "recalled" if now.recalled else duration(now.outcome.seconds)
-    return f"{now.trial.goal} {now.outcome.status} by {now.trial.strategy} ({how})"
-
-
-def _sample_records(samples: Sequence[Sample], found: SearchResult) -> Iterator[SampleRecord]:
-    for sample, standing in zip(samples, found.standings, strict=True):
-        yield sample_record(sample, standing, found.attempts.get(sample.name, []))
-
-
-def sample_record(sample: Sample, standing: GoalStanding, tried: Sequence[FinishedAttempt]) -> SampleRecord:
-    by = standing.by
+def sample_record(sample: Sample, outcome: GoalOutcome, tried: Sequence[FinishedAttempt]) -> SampleRecord:
+    by = outcome.by
     until = next((n for n, each in enumerate(tried, 1) if by and each.trial.number == by.number), len(tried))
     won = tried[until - 1].result if by else None
     return SampleRecord(
         of=sample,
-        status=STATUS_WORDS.get(standing.status, records.FRONTIER),
+        status=STATUS_WORDS.get(outcome.status, records.FRONTIER),
         strategy=by.strategy if by else "",
-        level=by.level if by else standing.level,
+        level=by.level if by else outcome.level,
         tactics=won.tactics if won else (),
         seconds=round(sum(each.result.time_seconds for each in tried[:until]), 6),
-        attempts=tuple(map(_attempt_record, tried)),
+        attempts=tuple(
+            AttemptRecord(
+                strategy=each.trial.strategy,
+                level=each.trial.level,
+                budget=each.trial.budget,
+                success=each.result.success,
+                seconds=round(each.result.time_seconds, 6),
+                error=each.result.error,
+                recalled=each.recalled,
+                raised=RAISED in each.result.metadata,
+            )
+            for each in tried
+        ),
         why="" if won else next((each.result.error for each in reversed(tried)), "never tried"),
-    )
-
-
-def _attempt_record(tried: FinishedAttempt) -> AttemptRecord:
-    trial, result = tried.trial, tried.result
-    return AttemptRecord(
-        strategy=trial.strategy,
-        level=trial.level,
-        budget=trial.budget,
-        success=result.success,
-        seconds=round(result.time_seconds, 6),
-        error=result.error,
-        recalled=tried.recalled,
-        raised=RAISED in result.metadata,
     )
 
 
@@ -185,21 +164,18 @@ def pursue_open_goals(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     settings = SearchSettings(**params["search"])
     begun = time.monotonic()
-    with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean, open(os.devnull, "w") as nowhere:
+    with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean:
         goals = _open_goals(job, ledger)
-        wanted = SearchTask(
+        task = SearchTask(
             goals=goals,
             rules=replace(schedule_rules(settings, Pace(**limits["pace"])), rounds=True),
             workers=make_workers(settings.strategies, params, lean),
-            config=lambda goal, strategy: params["codes"][strategy],
+            config=lambda _, strategy: params["codes"][strategy],
             use_cache=settings.tactic_cache,
             deadline=settings.timeout,
         )
-        place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
-        found = search_goals(place, wanted, nowhere.write, progress_reporter(job, len(goals)))
-    if job.processes.stopping:
-        raise BuildStopping
-    proved = [standing.goal.id for standing in found.standings if standing.status == SOLVED]
+        found = _search(job, lean, ledger, task, lambda _: None)
+    proved = [outcome.goal.id for outcome in found.outcomes if outcome.status == SOLVED]
     record = {"goals": len(goals), "proved": proved, "stopped": found.stopped}
     save(output_path(job, "pursue.json"), {**record, "seconds": round(time.monotonic() - begun, 3)})
 
@@ -207,17 +183,10 @@ def pursue_open_goals(job: Job) -> None:
 def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
     """Open goals of the bank, if one is named; otherwise all open goals of the ledger."""
     if "bank.json" in job.reads:
-        goals = load_bank(input_path(job, "bank.json")).goals
-        ledger.add_goals([*map(ledger_goal, goals)]).result()
-        open_ = {each.goal.goal_hash for each in ledger.frontier()}
+        goals = bank_from_json(load(input_path(job, "bank.json"))).goals
+        ledger.add_goals(goals).result()
+        open_ = {each.goal.key for each in ledger.frontier()}
         return [goal for goal in goals if goal.key in open_]
-    return [*_with_unique_names(each.goal for each in ledger.frontier())]
-
-
-def _with_unique_names(goals: Iterable[KnownGoal]) -> Iterable[Goal]:
-    """Banks may use the same names for different goals."""
-    listed = [*goals]
-    counts = Counter(goal.name for goal in listed)
-    for goal in listed:
-        name = goal.name if counts[goal.name] == 1 else f"{goal.name} {goal.goal_hash[:8]}"
-        yield Goal(name, goal.goal_text, goal.difficulty, goal.priority, goal.context, key=goal.goal_hash)
+    found = [each.goal for each in ledger.frontier()]
+    counts = Counter(goal.id for goal in found)  # banks may use the same names for different goals
+    return [replace(goal, id=f"{goal.id} {goal.key[:8]}") if counts[goal.id] > 1 else goal for goal in found]

@@ -11,28 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from pipeline.banks import lean as banks
-from pipeline.banks.check import check_bank
-from pipeline.banks.lean import open_lean, proof_fault, required_imports, with_lean_faults
-from pipeline.banks.records import (
-    Proof,
-    lean_file,
-    lean_files_in_one,
-    load,
-    load_bank,
-    save,
-    save_bank,
-    theorem_of,
-    write,
-)
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
-from pipeline.goals.bank import Refusal, read_bank, refusal_line
+from pipeline.goals.bank import bank_as_json, bank_from_json, read_bank, refusal_line, theorem_of
+from pipeline.goals.check import check_bank
+from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one
+from pipeline.lean.backends import table as backends
+from pipeline.lean.backends.table import open_lean, proof_fault, required_imports, with_lean_faults
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, JobFiles, Stage, input_path, output_path
 from pipeline.proof.records import SampleRecord, SearchRecord, load_samples
 from pipeline.proof.report import proofs_of, results_csv, results_page, results_record, with_check_results
 from pipeline.proof.search_stage import prove_bank, pursue_open_goals
+from pipeline.store.records import load, save, write
 
 
 def record_bank(job: Job) -> None:
@@ -40,19 +31,13 @@ def record_bank(job: Job) -> None:
         rows = read_bank(file.read())
     with closing(open_lean(job)) as lean:
         found = check_bank(rows, lean)
-    if not found.goals:
-        raise SpecError(_no_goal_message(input_path(job, "bank"), found.refused))
-    save_bank(output_path(job, "bank.json"), found)
-
-
-def _no_goal_message(path: str, refused: Sequence[Refusal]) -> str:
-    """A bank that has nothing to prove is another file than was meant, or wrong as a whole."""
-    first = (
-        f"; of {plural(len(refused), 'row')} none counts, the first: {refusal_line(path, refused[0])}"
-        if refused
-        else ""
-    )
-    return f"{path}: no row is a goal{first}"
+    if not found.goals:  # another file than was meant, or wrong as a whole
+        path, first = input_path(job, "bank"), ""
+        if found.refused:
+            count, line = plural(len(found.refused), "row"), refusal_line(path, found.refused[0])
+            first = f"; of {count} none counts, the first: {line}"
+        raise SpecError(f"{path}: no row is a goal{first}")
+    save(output_path(job, "bank.json"), bank_as_json(found))
 
 
 def check_proofs(job: Job) -> None:
@@ -82,27 +67,30 @@ def refuse(ledger: str, toolchain: str, found: Iterable[SampleRecord], checked: 
 
 
 def write_report(job: JobFiles) -> None:
-    bank, search = load_bank(input_path(job, "bank.json")), SearchRecord(**load(input_path(job, "search.json")))
+    bank, search = (
+        bank_from_json(load(input_path(job, "bank.json"))),
+        SearchRecord(**load(input_path(job, "search.json"))),
+    )
     checked = load(input_path(job, "checked.json"))
     found = with_check_results(load_samples(input_path(job, "proofs.jsonl")), checked["checked"])
     results = results_record(bank, search, found, job.target.params["pass_at"])
     save(output_path(job, "results.json"), results)
     write(output_path(job, "results.html"), results_page(job.target.run, results, bank, found))
     write(output_path(job, "results.csv"), results_csv(found))
-    write(output_path(job, "proofs.lean"), lean_files_in_one(proofs_of(found), checked["imports"]))
-    write_each(output_path(job, "proofs.zip"), proofs_of(found), checked["imports"])
+    proofs, imports = proofs_of(found), checked["imports"]
+    write(output_path(job, "proofs.lean"), lean_files_in_one(proofs, imports))
+    write_each(output_path(job, "proofs.zip"), proofs, imports)
 
 
-def write_each(path: str, of: Iterable[Proof], imports: Iterable[str]) -> None:
+def write_each(path: str, proofs: Iterable[Proof], imports: Sequence[str]) -> None:
     """Each proof as a file; packed alike whenever it is made."""
-    imports = [*imports]
     with zipfile.ZipFile(path, "w") as folder:
-        for proof in of:
+        for proof in proofs:
             folder.writestr(zipfile.ZipInfo(f"{proof.name}.lean"), lean_file(proof, imports))
 
 
 STAGES = {
-    **banks.STAGES,
+    **backends.STAGES,
     "bank": Stage("proof.bank/1", with_lean_faults(record_bank)),
     "prove": Stage("proof.prove/1", with_lean_faults(prove_bank)),
     "check": Stage("proof.check/2", with_lean_faults(check_proofs)),

@@ -48,16 +48,12 @@ def target_columns(run: str, step: Step, folder: str) -> TargetColumns:
     if long := [name for name in names if len(name.encode()) > _SHORT]:
         step.item.wrong(f"{cut_text(long[0])} is too long for the name of a target: at most 200 bytes")
     if len({*names}) < len(names):
-        _refuse_same_name(step, names)
+        seen: dict[str, int] = {}
+        second = next(i for i, name in enumerate(names) if seen.setdefault(name, i) != i)
+        both = f"{row_text(step.matrix.row(seen[names[second]]))} and {row_text(step.matrix.row(second))}"
+        step.item.wrong(f"step {step.name}: the values {both} both make target {names[second]}")
     writes = [(port, [_outputs(file, step, folder) for file in files]) for port, files in step.writes.items()]
     return TargetColumns(step, names, writes)
-
-
-def _refuse_same_name(step: Step, names: Sequence[str]) -> NoReturn:
-    seen: dict[str, int] = {}
-    second = next(i for i, name in enumerate(names) if seen.setdefault(name, i) != i)
-    both = f"{row_text(step.matrix.row(seen[names[second]]))} and {row_text(step.matrix.row(second))}"
-    step.item.wrong(f"step {step.name}: the values {both} both make target {names[second]}")
 
 
 def row_text(row: dict[str, str]) -> str:
@@ -65,18 +61,14 @@ def row_text(row: dict[str, str]) -> str:
 
 
 def _outputs(file: File, step: Step, folder: str) -> Sequence[str]:
-    paths = fill(file.path, step.matrix)
-    if not _all_safe(file, step.matrix, paths):
+    paths = fill(file.path, step.matrix.columns, step.matrix.size)
+    # a path that is safe with a letter for each name is so with any safe values
+    values = {value for name in file.path.names for value in step.matrix.columns[name]}
+    with_letters = file.path.form % tuple("x" for _ in file.path.names)
+    if not _SAFE.fullmatch("/".join([with_letters, *values])) or max(map(len, paths)) >= _SHORT:
         for path in paths:
             _check_output(path, file, step)
     return [*map(folder.__add__, paths)]
-
-
-def _all_safe(file: File, matrix: Matrix, paths: Sequence[str]) -> bool:
-    """True when all paths are safe: one that is with a letter for each name is so with any safe values."""
-    values = {value for name in file.path.names for value in matrix.columns[name]}
-    with_letters = file.path.form % tuple("x" for _ in file.path.names)
-    return _SAFE.fullmatch("/".join([with_letters, *values])) is not None and max(map(len, paths)) < _SHORT
 
 
 def _check_output(path: str, file: File, step: Step) -> None:
@@ -118,9 +110,12 @@ def _refuse_clash(every: Sequence[TargetColumns]) -> NoReturn:
             )
         writer[path] = (step, name)
     for folder, (step, name) in {posixpath.dirname(path): by for path, by in writer.items()}.items():
-        for above in (above for above in _upwards(folder) if above in writer):
-            other = f"{above} is an output of {_writer_text(writer[above])}"
-            step.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
+        above = folder
+        while above:
+            if above in writer:
+                other = f"{above} is an output of {_writer_text(writer[above])}"
+                step.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
+            above = posixpath.dirname(above)
     raise AssertionError("no two outputs are in each other's way")
 
 
@@ -134,12 +129,6 @@ def _writer_text(writer: tuple[Step, str]) -> str:
     return f"{writer[1]} (line {writer[0].item.line})"
 
 
-def _upwards(folder: str) -> Iterator[str]:
-    while folder:
-        yield folder
-        folder = posixpath.dirname(folder)
-
-
 Row = tuple[str, ...]
 
 
@@ -150,7 +139,7 @@ class ReadFinder:
         self.folder, self.by_step, self.written = folder, by_step, written
         self.gathered: dict[tuple[str, str | None, Row], dict[Row, Group]] = {}
 
-    def of(self, slots: TargetColumns) -> dict[str, Sequence[Group]]:
+    def find(self, slots: TargetColumns) -> dict[str, Sequence[Group]]:
         """The paths that each target reads, by port."""
         return {port: self._port(sources, slots) for port, sources in slots.step.reads.items()}
 
@@ -166,7 +155,7 @@ class ReadFinder:
     def _file(self, file: File, slots: TargetColumns) -> Sequence[Group]:
         """Outputs of this run, or files of the project."""
         folder, written = self.folder, self.written
-        paths = fill(file.path, slots.step.matrix)
+        paths = fill(file.path, slots.step.matrix.columns, len(slots.names))
         if not file.path.names:
             paths = paths[:1]
         found = [(written.get(folder + path) or self._of_project(path, file),) for path in paths]
@@ -228,7 +217,7 @@ def plan(spec: StepsSpec) -> Iterator[Target]:
         spec.steps[0].item.wrong(f"{too_many}; if that is meant, raise `max_targets:`")
     reads = ReadFinder(folder, by_step, output_paths(by_step.values()))
     for group in by_step.values():
-        yield from _targets(group, reads.of(group), folder)
+        yield from _targets(group, reads.find(group), folder)
 
 
 def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Target]:
@@ -251,10 +240,22 @@ def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder:
 
 
 def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Mapping[str, Any]]:
-    columns = {**_action(step), **_env(step)}
-    seen = () if step.by_content else {*reads} & _ports_in_command(step)
-    if seen:
-        neutral = {port: _neutral(column, folder) for port, column in reads.items() if port in seen}
+    columns = _action(step)
+    if step.env.fixed:
+        fixed = {name: fill(text, step.matrix.columns, step.matrix.size) for name, text in step.env.fixed.items()}
+        columns["env"] = _records(fixed, step.matrix.size)
+    if step.env.passed:
+        columns["pass"] = repeat([*step.env.passed])
+    words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
+    names = {name for word in words for name in word.names}
+    seen = () if step.by_content else {*reads} if step.call or "in" in names else {*reads} & names
+    if seen:  # a command that sees a path may print it, so the path counts, but for the name of the run
+        own = len(folder)
+        neutral = {
+            port: [["{run}/" + path[own:] if path.startswith(folder) else path for path in group] for group in column]
+            for port, column in reads.items()
+            if port in seen
+        }
         columns["paths"] = _records(neutral, step.matrix.size)
     return _records(columns, step.matrix.size)
 
@@ -271,28 +272,10 @@ def _records(columns: Mapping[str, Iterable[Any]], size: int) -> list[dict[str, 
 def _action(step: Step) -> dict[str, Iterable[Any]]:
     if step.call:
         return {"call": repeat(step.call.rpartition(":")[2]), "with": _arguments(step.arguments, step.matrix)}
+    columns, size = step.matrix.columns, step.matrix.size
     if step.shell:
-        return {"shell": fill_shell_values(step.shell, step.matrix)}
-    return {"argv": map(list, zip(*[fill_values(word, step.matrix) for word in step.argv or ()], strict=True))}
-
-
-def _env(step: Step) -> dict[str, Iterable[Any]]:
-    fixed = {name: fill(text, step.matrix) for name, text in step.env.fixed.items()}
-    passed: dict[str, Iterable[Any]] = {"pass": repeat([*step.env.passed])} if step.env.passed else {}
-    return ({"env": _records(fixed, step.matrix.size)} if fixed else {}) | passed
-
-
-def _ports_in_command(step: Step) -> set[str]:
-    """Ports whose paths a command sees."""
-    words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
-    names = {name for word in words for name in word.names}
-    return {*step.reads} if step.call or "in" in names else names
-
-
-def _neutral(column: Sequence[Group], folder: str) -> Iterable[list[str]]:
-    """Paths without the name of the run: a command that sees a path may print it, so the path counts."""
-    start = len(folder)
-    return [["{run}/" + path[start:] if path.startswith(folder) else path for path in group] for group in column]
+        return {"shell": fill_shell_values(step.shell, columns, size)}
+    return {"argv": map(list, zip(*[fill_values(word, columns, size) for word in step.argv or ()], strict=True))}
 
 
 def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
@@ -306,7 +289,7 @@ def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
     name = value[1:-1]
     if name in matrix.columns and value == f"{{{name}}}":
         return [matrix.plain(name, i) for i in range(matrix.size)]
-    return fill(parse_template(value), matrix)
+    return fill(parse_template(value), matrix.columns, matrix.size)
 
 
 def _has_names(value: Any) -> bool:
@@ -319,16 +302,10 @@ def _check_words(step: Step, words: Sequence[Template], targets: Iterable[Target
     """Check that a port inside a longer word stands for one file."""
     inside = {name for word in words for name in word.names if word.parts != (("", name),)}
     for target in targets if inside - {*step.matrix.columns} else ():
-        counts = _file_counts(target)
+        # a pattern counts as several
+        reads = {port: 2 if any(map(GLOB.search, group)) else len(group) for port, group in target.reads}
+        writes = {port: len(group) for port, group in target.writes}
+        counts = {"in": sum(reads.values()), "out": sum(writes.values()), **reads, **writes}
         for name in (name for word in words for name in word.names if name in inside):
             if counts.get(name, 1) != 1:
-                step.at("run").wrong(
-                    f"step {step.name}: run: {{{name}}} may stand for several files; give it a word of its own"
-                )
-
-
-def _file_counts(target: Target) -> dict[str, int]:
-    """The number of files that each name may stand for; a pattern counts as several."""
-    reads = {port: 2 if any(map(GLOB.search, group)) else len(group) for port, group in target.reads}
-    writes = {port: len(group) for port, group in target.writes}
-    return {"in": sum(reads.values()), "out": sum(writes.values()), **reads, **writes}
+                step.wrong("run", f"run: {{{name}}} may stand for several files; give it a word of its own")

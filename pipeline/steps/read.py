@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from pipeline import spec_fields as fields
 from pipeline.core.graph import Limits, pattern_error
@@ -18,19 +18,6 @@ from pipeline.errors import did_you_mean
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table, checked_name, read_template
 from pipeline.steps.spec.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
-
-
-class _Value(Protocol):
-    def plain(self) -> Any: ...
-
-
-class _Number(NamedTuple):
-    """A value of a range."""
-
-    value: int
-
-    def plain(self) -> int:
-        return self.value
 
 
 def read_matrix(item: Item, what: str, most: int) -> Matrix:
@@ -45,7 +32,12 @@ def _crossed(item: Item, what: str, most: int) -> Matrix:
         _too_many(item, f"{what} makes {size} targets", most)
     crossed = dict(zip(values, zip(*product(*values.values()), strict=True), strict=True))
     columns = {name: [text for text, _ in column] for name, column in crossed.items()}
-    return Matrix(columns, size, _labels(columns), lambda name, i: crossed[name][i][1].plain())
+
+    def plain(name: str, i: int) -> Any:
+        _, value = crossed[name][i]
+        return value if isinstance(value, int) else value.plain()
+
+    return Matrix(columns, size, _labels(columns), plain)
 
 
 def _rows(item: Item, what: str, most: int) -> Matrix:
@@ -80,14 +72,11 @@ def _looked_at_closely(item: Item, what: str) -> dict[str, list[str]]:
     return {name: [row[name] for row in rows] for name in names}
 
 
-def _values(item: Item, what: str, most: int) -> list[tuple[str, _Value]]:
+def _values(item: Item, what: str, most: int) -> list[tuple[str, Item | int]]:
     """A list of values, or {range: N}, {range: [from, to]}, {range: [from, to, step]}."""
     if item.is_map:
-        return [(str(i), _Number(i)) for i in _range(item.fields(what, ("range",), ("range",))["range"], what, most)]
-    values: list[tuple[str, _Value]] = [(v.text(what), v) for v in item.items(what)]
-    if not values:
-        item.wrong(f"{what}: the list is empty")
-    return values
+        return [(str(i), i) for i in _range(item.fields(what, ("range",), ("range",))["range"], what, most)]
+    return [(v.text(what), v) for v in item.items(what)] or item.wrong(f"{what}: the list is empty")
 
 
 def _range(item: Item, what: str, most: int) -> range:
@@ -118,63 +107,62 @@ def _too_many(item: Item, what: str, most: int) -> NoReturn:
 FILES = ("in", "out")
 
 
-def check_names(step: Step, what: str) -> None:
+def check_names(step: Step) -> None:
     """Every name in braces means one thing; and a command names what it must write."""
-    _check_ports(step, what)
+    _check_ports(step)
     words = [*(step.argv or ()), *([step.shell] if step.shell else [])]
-    _check_words(step, words, what)
+    _check_words(step, words)
     for file in (f for group in (*step.reads.values(), *step.writes.values()) for f in group if isinstance(f, File)):
         for name in file.path.names:
             if name not in step.matrix.columns:
-                file.item.wrong(
-                    f"{what}: '{{{name}}}' is not a name of its `for:`{did_you_mean(name, step.matrix.columns)}"
-                )
+                near = did_you_mean(name, step.matrix.columns)
+                file.item.wrong(f"step {step.name}: '{{{name}}}' is not a name of its `for:`{near}")
     for variable, text in step.env.fixed.items():
         for name in text.names:
             if name not in step.matrix.columns:
-                step.at("env").wrong(f"{what}: env {variable}: '{{{name}}}' is not a name of its `for:`")
-    _check_arguments(step, step.arguments, what)
+                step.wrong("env", f"env {variable}: '{{{name}}}' is not a name of its `for:`")
+    _check_arguments(step, step.arguments)
 
 
-def _check_ports(step: Step, what: str) -> None:
+def _check_ports(step: Step) -> None:
     for name in step.matrix.columns:
         if name in {*step.reads, *step.writes, *FILES}:
-            step.at("for").wrong(f"{what}: for: '{name}' is also the name of a port; rename one")
+            step.wrong("for", f"for: '{name}' is also the name of a port; rename one")
     if "out" in step.reads:
-        step.at("reads").wrong(f"{what}: reads: 'out' stands for what the step writes; give the port another name")
+        step.wrong("reads", "reads: 'out' stands for what the step writes; give the port another name")
     if "in" in step.writes:
-        step.at("writes").wrong(f"{what}: writes: 'in' stands for what the step reads; give the port another name")
+        step.wrong("writes", "writes: 'in' stands for what the step reads; give the port another name")
     if double := {*step.reads} & {*step.writes}:
-        step.at("reads").wrong(f"{what}: port '{min(double)}' is both read and written; rename one")
+        step.wrong("reads", f"port '{min(double)}' is both read and written; rename one")
 
 
-def _check_words(step: Step, words: list[Template], what: str) -> None:
+def _check_words(step: Step, words: list[Template]) -> None:
     known = {*step.matrix.columns, *step.reads, *step.writes, *FILES}
     used = {name for word in words for name in word.names}
     for name in sorted(used - known):
-        step.at("run").wrong(f"{what}: run: '{{{name}}}' is not known here{did_you_mean(name, known)}")
+        step.wrong("run", f"run: '{{{name}}}' is not known here{did_you_mean(name, known)}")
     if step.argv is not None and not step.argv:
-        step.at("run").wrong(f"{what}: run: the list is empty; give the command and its arguments")
+        step.wrong("run", "run: the list is empty; give the command and its arguments")
     if step.shell is not None and not step.shell.parts:
-        step.at("run").wrong(f"{what}: run: an empty line; give the command and its arguments")
+        step.wrong("run", "run: an empty line; give the command and its arguments")
     if "in" in used and not step.reads:
-        step.at("run").wrong(f"{what}: run: {{in}} stands for nothing; the step has no `reads:`")
+        step.wrong("run", "run: {in} stands for nothing; the step has no `reads:`")
     if words and "out" not in used and (unnamed := [port for port in step.writes if port not in used]):
-        step.at("run").wrong(
-            f"{what}: run: the command never names its output; write to the path that {{{unnamed[0]}}} stands for"
+        step.wrong(
+            "run", f"run: the command never names its output; write to the path that {{{unnamed[0]}}} stands for"
         )
 
 
-def _check_arguments(step: Step, value: Any, what: str) -> None:
+def _check_arguments(step: Step, value: Any) -> None:
     if isinstance(value, str):
         try:
             unknown = sorted(template_names([value]) - {*step.matrix.columns})
         except TemplateError as error:
-            step.at("with").wrong(f"{what}: with: {error}")
+            step.wrong("with", f"with: {error}")
         if unknown:
-            step.at("with").wrong(f"{what}: with: '{{{unknown[0]}}}' is not a name of its `for:`")
+            step.wrong("with", f"with: '{{{unknown[0]}}}' is not a name of its `for:`")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_arguments(step, inner, what)
+        _check_arguments(step, inner)
 
 
 MAX_TARGETS = 5000
@@ -201,7 +189,14 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         item.wrong(f"{what}: give it `run:` (a command) or `call:` (a Python function), one of the two")
     if "with" in keys and "call" not in keys:
         keys.wrong("with", "`with:` goes with `call:`; a command gets its values in {braces}")
-    matrix = _shared_matrix(keys["for"], what, most, seen) if "for" in keys else NO_MATRIX
+    matrix = NO_MATRIX
+    if "for" in keys:  # steps that share their rows by an alias have them read once
+        place = id(keys["for"].node)
+        matrix = seen[place] = seen.get(place) or read_matrix(keys["for"], what, most)
+    if "env" in keys:
+        own = keys["env"]
+        fixed = {n: v for n, v in {**env.fixed, **own.fixed}.items() if n not in own.passed}
+        env = Env(fixed, tuple(sorted({*env.passed, *own.passed} - {*fixed})))
     argv, shell = keys["run"]
     step = Step(
         name=name,
@@ -214,24 +209,17 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         arguments=keys["with"],
         reads=keys["reads"],
         writes=keys["writes"],
-        env=_merged(env, keys["env"]) if "env" in keys else env,
+        env=env,
         limits=Limits(keys["timeout"], keys["retries"], (_room(keys["room"], what, rooms),) if "room" in keys else ()),
         by_content=keys["by_content"],
     )
-    check_names(step, what)
+    check_names(step)
     return step
-
-
-def _shared_matrix(item: Item, what: str, most: int, seen: dict[int, Matrix]) -> Matrix:
-    """Steps that share their rows by an alias have them read once."""
-    if id(item.node) not in seen:
-        seen[id(item.node)] = read_matrix(item, what, most)
-    return seen[id(item.node)]
 
 
 def _reads(item: Item, what: str) -> dict[str, tuple[File | Gather, ...]]:
     """A path, a list, or a map of ports; `{step: s}` stands for all outputs of another step."""
-    if item.is_map and not item.is_bare_name and not _is_gather(item):
+    if item.is_map and not item.is_bare_name and all(name != "step" for name, _ in item.pairs("reads")):
         return {checked_name(n, v, what): _sources(v, f"{what}: {n}") for n, v in item.pairs(what)}
     return {"in": _sources(item, what)}
 
@@ -248,10 +236,6 @@ def _sources(item: Item, what: str) -> tuple[File | Gather, ...]:
     return (Gather(item, keys["step"], keys["port"]),)
 
 
-def _is_gather(item: Item) -> bool:
-    return any(name == "step" for name, _ in item.pairs("reads"))
-
-
 def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
     groups = item.pairs(what) if item.is_map and not item.is_bare_name else [("out", item)]
     out: dict[str, tuple[File, ...]] = {}
@@ -266,11 +250,6 @@ def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
 def _env(item: Item, what: str) -> Env:
     fixed, passed = fields.environment(item, what)
     return Env({name: read_template(value, f"{what}: {name}") for name, value in fixed.items()}, passed)
-
-
-def _merged(outer: Env, inner: Env) -> Env:
-    fixed = {n: v for n, v in {**outer.fixed, **inner.fixed}.items() if n not in inner.passed}
-    return Env(fixed, tuple(sorted({*outer.passed, *inner.passed} - {*fixed})))
 
 
 def _room(item: Item, what: str, rooms: dict[str, int]) -> str:

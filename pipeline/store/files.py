@@ -41,8 +41,8 @@ Place = tuple[int, int]
 # What a rename leaves as it is, and a write does not: time of the last write, number, size.
 Version = tuple[int, int, int]
 
-# A signature, a content, or a content and the signatures of what is behind a folder or pattern.
-Mark = int | str | tuple[str | tuple[str, int] | None, ...] | None
+# A content, and the signatures of the file that has it or of the files behind a folder or pattern.
+Mark = tuple[str | tuple[str, int] | None, ...]
 
 
 class Files:
@@ -78,7 +78,7 @@ class Files:
         """Read a file until it stays the same for as long as the reading takes."""
         while True:
             before, seen_at = signature(path), time.time_ns()
-            if before == NOTHING and _is_gone(path):
+            if before == NOTHING and _stat(path) is None:
                 return None
             with suppress(FileNotFoundError):  # gone meanwhile, as an editor's own files go: look again
                 if not S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for without end
@@ -127,36 +127,21 @@ class Files:
         self._listings.setdefault(folder, {_LAST_BUILD: before[0]} if before else {})[group] = seen
         self._known[folder] = (seen, FOLDER)
 
-    def _disputed(self) -> set[str]:
-        """Find folders that changed between two looks: no signature is right for all that rests on them."""
-        return {folder for folder, found in self._listings.items() if len({*found.values()}) > 1}
-
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
-        """Make marks by which a later look sees if these inputs, whose contents were just asked for, were
-        written to."""
+        """Make marks by which a later look sees if these inputs, just asked for, were written to."""
         return {path: self._mark(path, content) for path, content in contents.items()}
 
     def _mark(self, path: str, content: str | None) -> Mark:
-        if path in self.watched:
-            return self._group_mark(path, content, self.watched[path])
-        known = self._known.get(path)
-        if known is None or known[1] != content:
-            return ""  # another thread has read it anew: it was edited, and nothing matches
-        return (content, (path, known[0])) if path in self._unsure else known[0]
-
-    def _group_mark(self, path: str, content: str | None, behind: Sequence[str]) -> Mark:
-        """Files and their signatures; not those of folders, which change when Python leaves compiled files there."""
-        known = [(name, self._known.get(name, (0, ""))) for name in behind]
+        """Content and signatures of the files; not those of folders, which change when Python leaves files there."""
+        known = [(name, self._known.get(name, (0, ""))) for name in self.watched.get(path, [path])]
         return (content, *((name, row[0]) for name, row in known if row[1] != FOLDER))
 
     def was_touched(self, path: str, mark: Mark) -> bool:
         """Check if an input was written to since, even if it is the same again."""
-        if isinstance(mark, int):
-            return mark != signature(path)
-        content = self.content(path)
-        if isinstance(mark, tuple):
-            return mark != self._group_mark(path, content, self.watched.get(path, [path]))
-        return mark != content
+        try:
+            return mark != self._mark(path, self.content(path))
+        except OSError:
+            return True  # it can be read no longer
 
     def note_written(self, path: str, content: str, was: Version | None = None) -> None:
         """Note that we put `content` there by renaming the file that `was` there; believed while it is that file."""
@@ -170,7 +155,9 @@ class Files:
     def signatures(self, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         """Signatures and contents; 0 never matches, so what is not certain is read again."""
         latest = time.time_ns() - TICK_NS
-        unsure = self._unsure | {path for path, written in self._own.items() if written >= latest} | self._disputed()
+        # They changed between two looks: no signature is right for all that rests on them.
+        disputed = {folder for folder, found in self._listings.items() if len({*found.values()}) > 1}
+        unsure = self._unsure | disputed | {path for path, written in self._own.items() if written >= latest}
         known, nothing = self._known, (0, "")
         rows = [known.get(path, nothing) for path in paths]
         signatures = [0 if path in unsure else row[0] for path, row in zip(paths, rows, strict=True)]
@@ -191,21 +178,17 @@ def is_pattern(path: str) -> bool:
     return GLOB.search(path) is not None and not os.path.lexists(path)
 
 
-def matching_files(path: str) -> list[str]:
-    """List the files a pattern stands for; a file or a folder stands for itself."""
-    if not is_pattern(path):
-        return [path]
-    return [name for name, seen in _walk(path) if seen is None]
-
-
 def files_behind(path: str) -> list[str]:
     """List the files in a folder or that match a pattern; a file stands for itself."""
     return [name for name, seen in _walk(path) if seen is None] if os.path.isdir(path) or is_pattern(path) else [path]
 
 
 def files_by_port(ports: Ports) -> dict[str, list[str]]:
-    """Map each port to the files behind it."""
-    return {port: [match for path in group for match in matching_files(path)] for port, group in ports}
+    """Map each port to the files behind it; a folder stands for itself."""
+    return {
+        port: [match for path in group for match in (files_behind(path) if is_pattern(path) else [path])]
+        for port, group in ports
+    }
 
 
 def _walk(path: str) -> Iterator[tuple[str, int | None]]:
@@ -221,8 +204,10 @@ def _walk(path: str) -> Iterator[tuple[str, int | None]]:
         place, before = _folder_identity(folder or ".")
         if (level and (place != runs or linked)) or (place and not level):
             yield folder or ".", before
-        if not place or (level and (place in seen or (linked and _is_skipped(folder)))):
+        if not place or (level and place in seen):
             continue  # a link may lead round in a circle
+        if level and linked and os.path.basename(os.path.realpath(folder)) in _SKIPPED:
+            continue
         seen.add(place)
         with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile, which changes what it is watched by
             files, links, inner = _list_folder(folder, meant, depth is None or level < depth)
@@ -232,8 +217,7 @@ def _walk(path: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _search_start(path: str) -> tuple[str, int | None, Callable[[str], object]]:
-    """Folder to start from, number of levels to look into below it (None for all), and test for the files that are
-    meant."""
+    """Folder to start from, number of levels to look into below it (None for all), test for the files meant."""
     match = GLOB.search(path) if is_pattern(path) else None
     top = os.path.normpath(os.path.dirname(path[: match.start()]) if match else path)
     top = "" if top == "." else top
@@ -264,26 +248,18 @@ def _list_folder(
     return files, links, inner
 
 
-def _nothing_behind(found: os.DirEntry[str]) -> int | None:
+def _nothing_behind(entry: os.DirEntry[str]) -> int | None:
     """Signature of a link to neither file nor folder; one may appear there and leave no trace where the link is."""
-    if not found.is_symlink():
+    if not entry.is_symlink():
         return None
-    try:
-        stat = found.stat()
-    except OSError as error:
-        if error.errno in _NOWHERE:
-            return NOTHING
-        raise
+    stat = _stat(entry.path)
+    if stat is None:
+        return NOTHING
     return None if S_ISREG(stat.st_mode) or S_ISDIR(stat.st_mode) else stat_signature(stat)
 
 
-def _is_skipped(link: str) -> bool:
-    return os.path.basename(os.path.realpath(link)) in _SKIPPED
-
-
 def _folder_identity(folder: str) -> tuple[Place | None, int]:
-    """Identity of a folder by whatever name, and its signature: 0, which never matches, while a change might
-    keep it."""
+    """Identity of a folder by whatever name, and its signature: 0, which never matches, if a change might keep it."""
     sure_before = time.time_ns() - TICK_NS
     try:
         stat = os.stat(folder)
@@ -294,16 +270,16 @@ def _folder_identity(folder: str) -> tuple[Place | None, int]:
     return (stat.st_dev, stat.st_ino), stat_signature(stat) if stat.st_ctime_ns <= sure_before else 0
 
 
-def _is_gone(path: str) -> bool:
+def _stat(path: str) -> os.stat_result | None:
+    """Look at what a path leads to; None when that is nothing."""
     try:
-        os.stat(path)
+        return os.stat(path)
     except ValueError:  # a NUL in it
-        return True
+        return None
     except OSError as error:
         if error.errno in _NOWHERE:
-            return True
+            return None
         raise
-    return False
 
 
 def read_bytes(path: str) -> bytes:

@@ -8,7 +8,8 @@ import fcntl
 import os
 import sys
 import time
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
 
 from pipeline.errors import RunLocked
@@ -29,27 +30,50 @@ class LockWaits:
     stopping = False
 
 
-def try_lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+def try_lock(fd: int, mode: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
+        fcntl.flock(fd, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def acquire_lock(fd: int, how: int, path: str, patience: float = LOCK_PATIENCE) -> None:
+@contextmanager
+def file_lock(path: str, patience: float = LOCK_PATIENCE) -> Iterator[int]:
+    """Hold a lock; gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command
+    that runs beside us can take the lock and keep it, so nobody waits for longer than `patience`."""
+    fd = open_locked(path, fcntl.LOCK_EX, patience)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def open_locked(path: str, mode: int, patience: float) -> int:
+    """Open a file, locked until it is closed."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        acquire_lock(fd, mode, path, patience)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def acquire_lock(fd: int, mode: int, path: str, patience: float = LOCK_PATIENCE) -> None:
     """Lock the file `fd`, which was opened at `path`.  Raises RunLocked after `patience`, or when the build stops.
 
     A thread does the waiting: the system has no flock with a deadline, and asking again and again would never get a
     lock that others release for moments only.  The thread has a file number of its own; a lock that it gets too late
     is released with it."""
-    if try_lock(fd, how):
+    if try_lock(fd, mode):
         return
     got = Event()
 
     def wait(own: int) -> None:
         with closing(os.fdopen(own)):
-            fcntl.flock(own, how)
+            fcntl.flock(own, mode)
             got.set()
 
     Thread(target=wait, args=[os.dup(fd)], daemon=True).start()
@@ -60,9 +84,9 @@ def acquire_lock(fd: int, how: int, path: str, patience: float = LOCK_PATIENCE) 
         sys.stderr.flush()
     if _wait_within(got, patience - SILENT):
         return
-    if LockWaits.stopping:
-        raise RunLocked(f"{path}: still locked by {lock_holders(fd)} when the build was stopped")
     who = lock_holders(fd)
+    if LockWaits.stopping:
+        raise RunLocked(f"{path}: still locked by {who} when the build was stopped")
     raise RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 
 from pipeline.core.outcome import CheckoutRefs, FileCount, GcReport
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import DONE, Receipts, parse_line
 from pipeline.store.results import Store, checkout_name, parse_result
 
-_SHA = re.compile(r"[0-9a-f]{64}")
 _ROOT = re.compile(r"[0-9a-f]{16}")
 _DRAFT = re.compile(r".+\.\d+\.\d+")
 
@@ -32,23 +31,26 @@ def references(runs: Iterable[str]) -> set[str]:
 
 
 def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
-    """Drop what neither `own`, the references of this checkout, nor the files of other checkouts in the store refer
-    to."""
-    results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}
+    """Drop what neither `own`, the references of this checkout, nor the files of other checkouts refer to."""
+    results = {*store.entry_names("results")}
     others = _other_checkouts(store)
     if not dry:
-        _rewrite_root(store, results.intersection(own))
+        lines = (f"# {checkout_name()}", *sorted(results.intersection(own)))  # its builders are locked out
+        os.makedirs(os.path.dirname(store.root), exist_ok=True)
+        write_whole(store.root, "".join(f"{line}\n" for line in lines).encode())
     kept = results.intersection(own).union(*(keys & results for _, keys in others))
     dropped = _remove(_entry_paths(store, "results", results - kept), dry)
     whole, objects = _undamaged_results(store, kept)
-    broken = _remove(_entry_paths(store, "results", kept - whole), dry)
-    idle = {name for name in store.entry_names("objects") if _SHA.fullmatch(name)} - objects
+    damaged = _remove([*_entry_paths(store, "results", kept - whole), *_files(f"{store.folder}/damaged")], dry)
+    idle = {*store.entry_names("objects")} - objects
     freed = _remove(_entry_paths(store, "objects", idle), dry)
-    drafts = _remove(_drafts(store), dry)
-    damaged = _remove(_files(f"{store.folder}/damaged"), dry)
+    # Left behind by a kill: while we hold the lock nobody writes any.
+    left_behind = [path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path))]
+    left_behind += [path for path in _files(f"{store.folder}/roots") if path.endswith(".draft")]
+    drafts = _remove(left_behind, dry)
     left = _tally([*_entry_paths(store, "results", whole), *_entry_paths(store, "objects", objects)])
     named = tuple(root._replace(results=len(keys & results)) for root, keys in others)
-    return GcReport(store.folder, dropped, freed, drafts, damaged.plus(broken), left, named)
+    return GcReport(store.folder, dropped, freed, drafts, damaged, left, named)
 
 
 def _other_checkouts(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
@@ -61,12 +63,6 @@ def _other_checkouts(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
         place = lines[0][2:] if lines and lines[0].startswith("# ") else ""
         found.append((CheckoutRefs(place, path, 0), {*lines}))
     return found
-
-
-def _rewrite_root(store: Store, keys: Iterable[str]) -> None:
-    """Rewrite this checkout's references without those its receipts no longer have.  Its builders are locked out."""
-    os.makedirs(os.path.dirname(store.root), exist_ok=True)
-    write_whole(store.root, "".join(f"{line}\n" for line in (f"# {checkout_name()}", *sorted(keys))).encode())
 
 
 def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -82,12 +78,6 @@ def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], se
     return whole, objects & {*store.entry_names("objects")}
 
 
-def _drafts(store: Store) -> Iterator[str]:
-    """Find drafts that a kill left behind: while we hold the lock nobody writes any."""
-    yield from (path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path)))
-    yield from (path for path in _files(f"{store.folder}/roots") if path.endswith(".draft"))
-
-
 def _entry_paths(store: Store, part: str, names: Iterable[str]) -> list[str]:
     return [store.place(part, name) for name in sorted(names)]
 
@@ -97,8 +87,7 @@ def _files(folder: str) -> list[str]:
     return [path for path in paths if os.path.isfile(path) or os.path.islink(path)]
 
 
-def _remove(paths: Iterable[str], dry: bool) -> FileCount:
-    paths = list(paths)
+def _remove(paths: Sequence[str], dry: bool) -> FileCount:
     tally = _tally(paths)
     for path in () if dry else paths:
         os.unlink(path)

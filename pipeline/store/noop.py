@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 # What damaged bytes may raise while they are read as a state: then it is as if there were none.
 DAMAGE = (OSError, ValueError, EOFError, TypeError, OverflowError, MemoryError)
-FORMAT = "coppice-state-3 " + sys.version
+FORMAT = "coppice-state-4 " + sys.version
 
 NOTHING = -1  # stands for the signature of what is not there
 
 # What was found to be different before it was known that a build is needed: run -> time of its state, files.
 LAST_LOOK: dict[str, tuple[int, list[str]]] = {}
 
-# The first part of a state file: format, complete, number of targets, runs it reads from, files, their signatures.
-Head = tuple[str, bool, int, tuple[str, ...], list[str], list[int]]
+# The files of one folder: its path up to the last slash, their names in it, their signatures.
+FolderFiles = tuple[str, list[str], list[int]]
+# The first part of a state file: format, complete, number of targets, runs it reads from, files.
+Head = tuple[str, bool, int, tuple[str, ...], list[FolderFiles]]
 
 
 def folder(run: str) -> str:
@@ -48,6 +50,27 @@ def changed_files(files: Sequence[str], signatures: Sequence[int]) -> list[str]:
             return found
 
 
+def changed_files_by_folder(folders: Sequence[FolderFiles]) -> list[str]:
+    """List the changed files like `changed_files`, from within each folder: short paths save the kernel a tenth.
+
+    Only for a process with nothing else under way, whose current folder may change meanwhile."""
+    found = []
+    here = os.getcwd()
+    try:
+        for path, names, signatures in folders:
+            top = "" if path[:1] == "/" else here + "/"
+            try:
+                os.chdir(top + path)
+            except OSError:  # not there, perhaps never; each name says whether that is a change
+                changed = changed_files([top + path + name for name in names], signatures)
+                found += [name[len(top) :] for name in changed]
+            else:
+                found += [path + name for name in changed_files(names, signatures)]
+    finally:
+        os.chdir(here)
+    return found
+
+
 def load_head(run: str) -> tuple[Head, bytes, int] | None:
     """Load the first part of the state of `run`, the whole file, and when it was written."""
     try:
@@ -58,7 +81,7 @@ def load_head(run: str) -> tuple[Head, bytes, int] | None:
         head: Any = marshal.loads(content[8 : 8 + size])
     except DAMAGE:
         return None
-    good = type(head) is tuple and len(head) == 6 and head[0] == FORMAT
+    good = type(head) is tuple and len(head) == 5 and head[0] == FORMAT
     return (head, content, written) if good else None
 
 
@@ -74,11 +97,11 @@ def up_to_date(runs: Sequence[str]) -> int | None:
         loaded = load_head(run)
         if loaded is None:
             return None
-        (_, complete, targets, needs, files, signatures), _, written = loaded
+        (_, complete, targets, needs, folders), _, written = loaded
         if not complete:
             return None
         try:
-            found = changed_files(files, signatures)
+            found = changed_files_by_folder(folders)
         except DAMAGE:
             return None
         if found:

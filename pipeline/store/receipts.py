@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -117,15 +117,15 @@ class Receipts:
             events.pop(FORGOTTEN, None)
         events[event] = (start, size)
 
-    def _read_line(self, start: int, size: int) -> ReceiptLine | None:
+    def _last_line(self, target: str, event: str) -> ReceiptLine | None:
+        place = self._events(target).get(event)
+        if place is None:
+            return None
+        start, size = place
         if start < len(self._content):
             return parse_line(self._content[start : start + size])
         assert self._fd is not None
         return parse_line(os.pread(self._fd, size, start))
-
-    def _last_line(self, target: str, event: str) -> ReceiptLine | None:
-        place = self._events(target).get(event)
-        return self._read_line(*place) if place else None
 
     def receipt(self, target: str) -> Receipt | None:
         line = self._last_line(target, DONE)
@@ -175,17 +175,11 @@ class Receipts:
             with writing(self.path):
                 _sync(self._fd)
 
-    def live_lines(self) -> Iterator[ReceiptLine]:
-        """Yield the lines that still hold."""
-        for target in self.names():
-            for event in self._at[target]:
-                if line := self._last_line(target, event):
-                    yield line
-
     def compact(self, targets: int) -> None:
         """Drop lines that later ones made void, once they are most of the file."""
         if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
-            content = b"".join(receipt_entry(*line).raw for line in self.live_lines())
+            lines = [self._last_line(target, event) for target in self.names() for event in self._at[target]]
+            content = b"".join(receipt_entry(*line).raw for line in lines if line)
             self.close()
             write_whole(self.path, content)
 
@@ -209,10 +203,6 @@ def parse_line(raw: bytes) -> ReceiptLine | None:
         return ReceiptLine(target, event, json.loads(fields))
     except ValueError:
         return None
-
-
-def failed_entry(target: str, failure: FailureRecord) -> ReceiptEntry:
-    return receipt_entry(target, FAILED, failure._asdict())
 
 
 def done_entry(target: str, receipt: Receipt) -> ReceiptEntry:

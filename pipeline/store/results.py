@@ -1,7 +1,5 @@
 """Store of results by key, shared between checkouts and verified on every read.
 
-May be shared; every read is verified.
-
 results/ab/<key>   first line: sha256 of the rest; the rest: JSON, small outputs inside it
 objects/ab/<sha>   larger outputs, by their own sha256
 roots/<checkout>   the keys a checkout refers to, a line each after one that says where it is: what `gc` keeps
@@ -18,7 +16,7 @@ import shutil
 import socket
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import file_digest, sha256
 from itertools import count
 from math import inf
@@ -28,7 +26,7 @@ from typing import Any, NamedTuple
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store.files import Version, append_all, file_sha256, file_version, missing_newline, sync_path, write_all
-from pipeline.store.flock import acquire_lock
+from pipeline.store.flock import file_lock, open_locked
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
 PATIENCE = 600.0
@@ -39,17 +37,20 @@ _SHA = re.compile(r"[0-9a-f]{64}")
 
 
 class Result(NamedTuple):
-    """Contents of a stored result, for each output in order: its sha256, its bytes if small, and if it is
-    executable."""
+    """A stored result, with the sha256 of each output in order, its bytes if small, and if it is executable."""
 
     contents: tuple[str, ...]
     small: tuple[bytes | None, ...]
     runnable: tuple[bool, ...]
+    seconds: float
+
+    @property
+    def objects(self) -> list[str]:
+        return [content for content, small in zip(self.contents, self.small, strict=True) if small is None]
 
 
 class OutputFile(NamedTuple):
-    """Output as it was found: its sha256, its bytes if small, if it is executable, and which version of the file it
-    was."""
+    """Output as it was found: its sha256, its bytes if small, if it is executable, the version of the file."""
 
     content: str
     inside: bytes | None
@@ -57,27 +58,14 @@ class OutputFile(NamedTuple):
     version: Version
 
 
-def read_output(fd: int, status: os.stat_result | None = None) -> OutputFile:
-    """Read an open file once; `status` is its earlier stat, if the caller has one."""
-    status = status or os.fstat(fd)
+def read_output(fd: int, status: os.stat_result) -> OutputFile:
+    """Read an open file once; `status` is its stat from before."""
     runnable = bool(status.st_mode & 0o100)
     if status.st_size > SMALL:
         with open(fd, "rb", buffering=0, closefd=False) as file:
             return OutputFile(file_digest(file, "sha256").hexdigest(), None, runnable, file_version(status))
     inside = os.read(fd, SMALL + 1)
     return OutputFile(sha256(inside).hexdigest(), inside, runnable, file_version(status))
-
-
-class StoredResult(NamedTuple):
-    """Result with the time it took to make."""
-
-    result: Result
-    seconds: float
-
-    @property
-    def objects(self) -> list[str]:
-        pairs = zip(self.result.contents, self.result.small, strict=True)
-        return [content for content, small in pairs if small is None]
 
 
 class Store:
@@ -99,7 +87,8 @@ class Store:
             for path, (content, inside, runnable, _) in zip(paths, outputs, strict=True):
                 if inside is None and not self._keep_object(path, content):
                     return  # changed behind our back: nothing to keep
-                rows.append([content, inside if inside is None else _base64(inside), runnable])
+                text = None if inside is None else b2a_base64(inside, newline=False).decode()
+                rows.append([content, text, runnable])
             body = compact_json({"outputs": rows, "seconds": round(seconds, 6), "target": target}).encode()
             self._write(self.place("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
 
@@ -128,11 +117,10 @@ class Store:
         if stored is None:
             with self._sharing():
                 self._set_aside(self.place("results", key))
-            return None
-        return stored.result
+        return stored
 
-    def peek(self, key: str) -> StoredResult | None:
-        """Load the result and how long it took, if all its objects are there.  Changes nothing."""
+    def peek(self, key: str) -> Result | None:
+        """Load the result, if all its objects are there.  Changes nothing."""
         raw = self._read(key)
         stored = parse_result(raw) if raw is not None else None
         return stored if stored and all(map(os.path.exists, map(self.object, stored.objects))) else None
@@ -157,16 +145,18 @@ class Store:
             return False
         with self._sharing():
             self._add_reference(key)
-            return os.path.exists(self.place("results", key)) and self._write_outputs(result, paths)
-
-    def _write_outputs(self, result: Result, paths: Sequence[str]) -> bool:
-        for path, content, inside, runnable in zip(paths, *result, strict=True):
-            if inside is not None:
-                write_all(path, inside, durable=True)
-            elif not self._copy_object(content, path):
+            if not os.path.exists(self.place("results", key)):
                 return False
-            if runnable:
-                os.chmod(path, os.stat(path).st_mode | 0o111)
+            rows = zip(paths, result.contents, result.small, result.runnable, strict=True)
+            return all(self._write_output(*row) for row in rows)
+
+    def _write_output(self, path: str, content: str, inside: bytes | None, runnable: bool) -> bool:
+        if inside is not None:
+            write_all(path, inside, durable=True)
+        elif not self._copy_object(content, path):
+            return False
+        if runnable:
+            os.chmod(path, os.stat(path).st_mode | 0o111)
         return True
 
     def _copy_object(self, content: str, path: str) -> bool:
@@ -198,11 +188,10 @@ class Store:
 
     @contextmanager
     def _sharing(self) -> Iterator[None]:
-        """Hold the lock together with others who put and take, from the reference to the last byte; kept until
-        `release`."""
+        """Hold the lock together with others, from the reference to the last byte; kept until `release`."""
         with self._mutex:
             if self._shared_fd is None:
-                self._shared_fd = self._open_locked(fcntl.LOCK_SH)
+                self._shared_fd = open_locked(f"{self.folder}/lock", fcntl.LOCK_SH, self._patience)
             self._users += 1
         try:
             yield
@@ -220,26 +209,12 @@ class Store:
             finally:
                 self._mutex.release()
 
-    @contextmanager
-    def lock_alone(self) -> Iterator[None]:
+    def lock_alone(self) -> AbstractContextManager[int]:
         """Hold the lock alone, for gc: from the first reference it reads to the last entry it drops.
 
         All others hold it from the reference to the last byte, so a result without a reference gets none meanwhile."""
         self.release()
-        fd = self._open_locked(fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            os.close(fd)
-
-    def _open_locked(self, how: int) -> int:
-        fd = os.open(self._with_folder(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            acquire_lock(fd, how, f"{self.folder}/lock", self._patience)
-        except BaseException:
-            os.close(fd)
-            raise
-        return fd
+        return file_lock(f"{self.folder}/lock", self._patience)
 
     @property
     def root(self) -> str:
@@ -278,17 +253,15 @@ class Store:
 
     def _set_aside(self, place: str) -> None:
         aside = self._with_folder(f"{self.folder}/damaged/{os.path.basename(place)}")
-        try:
+        with suppress(FileNotFoundError):  # another process set it aside first
             os.replace(place, aside)
-        except FileNotFoundError:
-            return  # another process set it aside first
 
     def entry_names(self, part: str) -> Iterator[str]:
         """Yield the names of all entries of `results` or `objects`."""
         top = f"{self.folder}/{part}"
         for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             if os.path.isdir(f"{top}/{folder}"):
-                yield from sorted(os.listdir(f"{top}/{folder}"))
+                yield from filter(_SHA.fullmatch, sorted(os.listdir(f"{top}/{folder}")))
 
 
 def _remove_draft(draft: str) -> None:
@@ -296,7 +269,7 @@ def _remove_draft(draft: str) -> None:
         os.unlink(draft)
 
 
-def parse_result(raw: bytes) -> StoredResult | None:
+def parse_result(raw: bytes) -> Result | None:
     """Parse a file of results/; None when it is damaged or not of our form: a right hash proves nothing."""
     sign, _, body = raw.partition(b"\n")
     if sha256(body).hexdigest().encode() != sign:
@@ -315,12 +288,11 @@ def parse_result(raw: bytes) -> StoredResult | None:
     if len(outputs) != len(rows):
         return None
     contents, small, runnable = zip(*outputs, strict=True) if outputs else ((), (), ())
-    return StoredResult(Result(contents, small, runnable), seconds)
+    return Result(contents, small, runnable, seconds)
 
 
 def _parse_output(row: Any) -> tuple[str, bytes | None, bool] | None:
-    """Check the row of one output: its sha256, which names a file, its bytes if they are inside, if it is
-    executable."""
+    """Check the row of one output: its sha256, which names a file, its bytes if inside, if it is executable."""
     match row:
         case [str(content), text, bool(runnable)] if _SHA.fullmatch(content):
             pass
@@ -338,7 +310,3 @@ def _parse_output(row: Any) -> tuple[str, bytes | None, bool] | None:
 def checkout_name() -> str:
     """Name of this checkout among those that share a store."""
     return f"{socket.gethostname()}:{os.getcwd()}"
-
-
-def _base64(inside: bytes) -> str:
-    return b2a_base64(inside, newline=False).decode()

@@ -9,27 +9,18 @@ from __future__ import annotations
 
 import marshal
 import os
+from itertools import groupby, islice
 from typing import NamedTuple
 from zlib import crc32
 
 from pipeline.store import noop
-from pipeline.store.noop import FORMAT, NOTHING, folder
-
-__all__ = [
-    "FORMAT",
-    "StateDetails",
-    "StateHead",
-    "changed_inputs",
-    "dump_state",
-    "folder",
-    "load_state",
-    "signature",
-    "stat_signature",
-]
+from pipeline.store.noop import NOTHING
 
 
 class StateHead(NamedTuple):
-    """First part of the file: all that is needed to find that nothing changed."""
+    """First part of the file: all that is needed to find that nothing changed.
+
+    In the file, files that follow each other in one folder share its path."""
 
     format: str
     complete: bool  # every target of the run was fresh
@@ -60,10 +51,10 @@ def stat_signature(s: os.stat_result) -> int:
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 
-def changed_inputs(run: str, seen: StateHead, written: int) -> list[str]:
+def changed_inputs(run: str, head: StateHead, written: int) -> list[str]:
     """List the files that are not as they were, from the look that led to this build if the state is the same."""
     looked, found = noop.LAST_LOOK.get(run, (None, []))
-    return found if looked == written else noop.changed_files(seen.files, seen.signatures)
+    return found if looked == written else noop.changed_files(head.files, head.signatures)
 
 
 def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
@@ -75,10 +66,28 @@ def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
     if crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
         return None
     size = int.from_bytes(content[:8], "little")
-    return StateHead(*head), StateDetails(*marshal.loads(content[8 + size : -4])), written
+    folders = head[4]
+    files = [path + name for path, names, _ in folders for name in names]
+    seen = StateHead(*head[:4], files, [number for _, _, signatures in folders for number in signatures])
+    return seen, StateDetails(*marshal.loads(content[8 + size : -4])), written
 
 
-def dump_state(seen: StateHead, known: StateDetails) -> bytes:
-    head = marshal.dumps(tuple(seen))
-    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
+def folder_of(path: str) -> str:
+    """Path up to the last slash; "" for a path that ends with one, so that the name behind it is never empty."""
+    top, slash, name = path.rpartition("/")
+    return top + slash if name else ""
+
+
+def _group_by_folder(seen: StateHead) -> list[noop.FolderFiles]:
+    signatures = iter(seen.signatures)
+    grouped = []
+    for path, files in groupby(seen.files, folder_of):
+        names = [file[len(path) :] for file in files]
+        grouped.append((path, names, [*islice(signatures, len(names))]))
+    return grouped
+
+
+def dump_state(first: StateHead, details: StateDetails) -> bytes:
+    head = marshal.dumps((*first[:4], _group_by_folder(first)))
+    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(details))
     return content + crc32(content).to_bytes(4, "little")

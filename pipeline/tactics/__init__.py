@@ -4,5 +4,6 @@ Pure: text in, text out; imports nothing of ours outside.  families import text,
 imports both.
 
 moves     all moves for a goal, by family
+script    a tactic on a state: the goals it left; proofs as scripts
 text      goals, propositions, terms and polynomials read; tactic text written
 families  what one may try on a goal"""

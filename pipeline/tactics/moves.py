@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from pipeline.tactics.families import (
     bounds,
@@ -18,7 +18,7 @@ from pipeline.tactics.families import (
     witnesses,
 )
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import TacticMove
+from pipeline.tactics.text.tactic import TacticMove
 
 FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
     "finishers": logic.propose_finishers,
@@ -56,25 +56,15 @@ def finishing_moves(goal: PrintedGoal) -> list[TacticMove]:
 def propose_moves(
     goal: PrintedGoal, families: Collection[str] = ALL_FAMILIES, weights: Mapping[str, float] | None = None
 ) -> list[TacticMove]:
-    """The moves of a goal, the cheapest first; a move that cannot be wrong stands alone.
+    """The moves of a goal, the cheapest first, each tactic once; a move that cannot be wrong stands alone.
 
     `weights` multiply the costs of families."""
     if forced := next(logic.forced_moves(goal), None):
         return [forced._replace(family="logic")]
-    found = (move for family in FAMILIES if family in families for move in family_moves(goal, family, weights or {}))
-    return sorted(distinct_moves(found), key=lambda move: move.cost)
-
-
-def family_moves(goal: PrintedGoal, family: str, weights: Mapping[str, float]) -> Iterator[TacticMove]:
-    weight = weights.get(family, 1.0)
-    for move in FAMILIES[family](goal):
-        yield move._replace(cost=move.cost * weight, family=family)
-
-
-def distinct_moves(moves: Iterable[TacticMove]) -> list[TacticMove]:
-    """Each tactic once, at its lowest cost."""
     best: dict[str, TacticMove] = {}
-    for move in moves:
-        if move.tactic not in best or move.cost < best[move.tactic].cost:
-            best[move.tactic] = move
-    return list(best.values())
+    for family in filter(families.__contains__, FAMILIES):
+        weight = (weights or {}).get(family, 1.0)
+        for move in FAMILIES[family](goal):
+            if move.tactic not in best or move.cost * weight < best[move.tactic].cost:
+                best[move.tactic] = move._replace(cost=move.cost * weight, family=family)
+    return sorted(best.values(), key=lambda move: move.cost)

@@ -14,14 +14,10 @@ from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
 from pipeline.core.recipe import make_recipe, same_request
 from pipeline.core.text import plural
-from pipeline.errors import SpecError
+from pipeline.errors import SpecError, not_built
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
-from pipeline.tree.report.manifest import idea_title
-from pipeline.tree.report.markdown import clip_text, plain_text
-from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
-from pipeline.tree.rules.beam import Evaluation, rank_key
-from pipeline.tree.rules.explain import (
+from pipeline.tree.report.explain import (
     CheckExplanation,
     explain_assignment,
     explain_gate,
@@ -30,6 +26,10 @@ from pipeline.tree.rules.explain import (
     finite_or_none,
     margin_to_next,
 )
+from pipeline.tree.report.manifest import idea_title
+from pipeline.tree.report.markdown import clip_text, plain_text
+from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
+from pipeline.tree.rules.beam import Evaluation, rank_key
 from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name, parse_slot, slot_of
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.records import Record, evaluation_of, load, load_if_intact, read_text, scoring_rules
@@ -42,7 +42,7 @@ EXPLAINED_STEPS = {"implemented": "candidate", "tests": "test", "checks": "check
 def slot_by_name(run: str, targets: Sequence[Target], word: str) -> EvalSlot:
     """The evaluation that `word` names, by itself or by one of its targets."""
     name = own_name(word)
-    slots = {str(slot): slot for slot in _slots(targets)}
+    slots = {str(slot): slot for slot in map(slot_of, _scored(targets))}
     found = next((slot for text, slot in slots.items() if name == text or name.startswith(f"{text}.")), None)
     if found and (name == str(found) or f"{run}:{name}" in {target.name for target in targets}):
         return found
@@ -51,71 +51,65 @@ def slot_by_name(run: str, targets: Sequence[Target], word: str) -> EvalSlot:
     raise SpecError(f"'{word}' is no evaluation; there are {which}")
 
 
-def _slots(targets: Sequence[Target]) -> list[EvalSlot]:
-    return [slot_of(target.name) for target in targets if target.name.endswith(".score")]
+def _scored(targets: Sequence[Target]) -> list[str]:
+    return [target.name for target in targets if target.name.endswith(".score")]
 
 
 class Explanation:
     """The explanation of one evaluation, by numbers of the records and rules of the receipts."""
 
     def __init__(self, run: str, slot: EvalSlot, targets: Sequence[Target]) -> None:
-        self.run, self.slot, self.at = run, slot, RunLayout(run)
-        self.receipts = Receipts(run)
-        self.beside = [each for each in _slots(targets) if each.depth == slot.depth]
+        self.run, self.slot, self.at, self.receipts = run, slot, RunLayout(run), Receipts(run)
+        self.name, self.promotion = f"{run}:{slot}", self.receipts.receipt(f"{run}:d{slot.depth}.promote")
+        self.beside = [each for each in map(slot_of, _scored(targets)) if each.depth == slot.depth]
 
     def record(self, recipes: Mapping[str, Any]) -> Record:
         """The explanation as a record; `recipes`: of the targets by today's spec."""
-        own, decided, idea = self._own, self._depth_decisions, self.at.idea(self.slot, "md")
-        decision = decided["decisions"][str(self.slot)] if decided else {}
+        decided = {f"{self.name}.score": self._score, f"{self.run}:d{self.slot.depth}.promote": self.promotion}
+        own, idea = self._evaluation(self.slot), self.at.idea(self.slot, "md")
+        decision = self._decisions.get(str(self.slot), {})
         return {
-            "evaluation": f"{self.run}:{self.slot}",
+            "evaluation": self.name,
             "idea": idea_title(read_text(idea)) if os.path.exists(idea) else "",
             "promoted_to": decision.get("promoted_to_node_id"),
             "failed_check": decision.get("failed_check"),
             "why": decision.get("why", self._undecided()),
-            "edited": any(not same_request(r.recipe, recipes.get(name)) for name, r in self._receipts.items()),
+            "edited": any(r and not same_request(r.recipe, recipes.get(name)) for name, r in decided.items()),
             "evidence": own.score and own.score.parent.evidence,
             "checks": [check._asdict() for check in self._checks(own)],
             **self._others(own),
         }
 
     @cached_property
-    def _own(self) -> Evaluation:
-        name, receipt = f"{self.run}:{self.slot}", self._receipt("score")
-        path = self._summary(self.slot)
+    def _score(self) -> Receipt:
+        receipt, path = self._receipt("score"), self._summary(self.slot)
         if receipt is None or not os.path.exists(path):
-            raise SpecError(f"{name} has not been scored yet; `coppice {self.run}` builds it")
+            raise SpecError(f"{self.name} has not been scored yet; `coppice {self.run}` builds it")
         if receipt.recipe["stage"] not in {decider.code for decider in DECIDERS.values()}:
-            raise SpecError(f"{name} was scored by another version; `coppice {self.run}` does it anew")
+            raise SpecError(f"{self.name} was scored by another version; `coppice {self.run}` does it anew")
         if not _is_as_written(receipt, path):
             raise SpecError(f"{path} was changed since it was written; `coppice {self.run}` makes it again")
-        return self._evaluation(self.slot)
+        return receipt
 
     def _summary(self, slot: EvalSlot) -> str:
         return self.at.of_eval(slot, "summary.json")
 
     def _evaluation(self, slot: EvalSlot) -> Evaluation:
-        return evaluation_of(slot, load(self._summary(slot)))
+        return evaluation_of(load(self._summary(slot)), slot)
 
-    def _receipt(self, name: str) -> Receipt | None:
-        where = f"d{self.slot.depth}" if name == "promote" else str(self.slot)
-        return self.receipts.receipt(f"{self.run}:{where}.{name}")
-
-    @cached_property
-    def _receipts(self) -> dict[str, Receipt]:
-        """The receipts of the targets that decided on it."""
-        names = {f"{self.run}:{self.slot}.score": "score", f"{self.run}:d{self.slot.depth}.promote": "promote"}
-        return {target: found for target, name in names.items() if (found := self._receipt(name))}
+    def _receipt(self, step: str) -> Receipt | None:
+        return self.receipts.receipt(f"{self.name}.{step}")
 
     @cached_property
-    def _depth_decisions(self) -> Record | None:
-        """The decisions of its depth, if they were made by the scores as they are now."""
-        receipt, path = self._receipt("promote"), self.at.of_depth(self.slot.depth, "promoted.json")
+    def _decisions(self) -> Record:
+        """The decisions of its depth, by slot, if they were made by the scores as they are now; else none."""
+        receipt, path = self.promotion, self.at.of_depth(self.slot.depth, "promoted.json")
         if receipt is None or not _is_as_written(receipt, path):
-            return None
+            return {}
         read = {path: sha for path, sha in receipt.inputs.items() if path.endswith("/summary.json")}
         as_read = all(os.path.exists(path) and file_sha256(path) == sha for path, sha in read.items())
-        return load(path) if as_read and self._summary(self.slot) in read else None
+        decisions: Record = load(path)["decisions"] if as_read and self._summary(self.slot) in read else {}
+        return decisions
 
     def _undecided(self) -> str:
         waiting = [slot for slot in self.beside if not os.path.exists(self._summary(slot))]
@@ -126,29 +120,24 @@ class Explanation:
     @cached_property
     def _depth(self) -> list[Evaluation]:
         """The evaluations of its depth; none before it is decided."""
-        slots = map(parse_slot, self._depth_decisions["decisions"]) if self._depth_decisions else ()
-        return [self._evaluation(slot) for slot in slots]
+        return [self._evaluation(parse_slot(name)) for name in self._decisions]
 
     def _checks(self, own: Evaluation) -> Iterator[CheckExplanation]:
-        tasks = (load_if_intact(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}})["tasks"]
-        if task := tasks.get(str(self.slot)):
+        assigned = load_if_intact(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}}
+        if task := assigned["tasks"].get(str(self.slot)):
             yield explain_assignment(task)
-        yield from explain_steps({name: found for name, path in self._steps() if (found := load_if_intact(path))})
-        yield from explain_gate(own, scoring_rules(self._receipts[f"{self.run}:{self.slot}.score"].recipe["params"]))
-        if receipt := self._depth and self._receipt("promote"):
-            yield from explain_ranking(own, self._depth, receipt.recipe["params"]["beam_width"])
-
-    def _steps(self) -> Iterator[tuple[str, str]]:
-        """The steps that its score read: older specs may have left records of others."""
-        looked = [receipt for name in ("pairs", "score") if (receipt := self._receipt(name))]
-        for name, record in EXPLAINED_STEPS.items():
-            path = self.at.of_eval(self.slot, f"{record}.json")
-            if any(path in receipt.inputs for receipt in looked):
-                yield name, path
+        # older specs may have left records of steps that its score did not read
+        readers = [receipt for step in ("pairs", "score") if (receipt := self._receipt(step))]
+        paths = {step: self.at.of_eval(self.slot, f"{record}.json") for step, record in EXPLAINED_STEPS.items()}
+        read = {step: path for step, path in paths.items() if any(path in receipt.inputs for receipt in readers)}
+        yield from explain_steps({step: record for step, path in read.items() if (record := load_if_intact(path))})
+        yield from explain_gate(own, scoring_rules(self._score.recipe["params"]))
+        if self._depth and self.promotion:
+            yield from explain_ranking(own, self._depth, self.promotion.recipe["params"]["beam_width"])
 
     def _others(self, own: Evaluation) -> Record:
         """The evaluations that a promoted one has beaten, best first."""
-        decisions = self._depth_decisions["decisions"] if self._depth_decisions else {}
+        decisions = self._decisions
         if not decisions.get(str(self.slot), {}).get("promoted_to_node_id"):
             return {"next": None, "margin": None, "others": []}
         following = margin_to_next(own, self._depth)
@@ -156,16 +145,15 @@ class Explanation:
         return {
             "next": following and str(following[0]),
             "margin": following and following[1],
-            "others": [_ranked_record(e) | decisions[str(e.slot)] for e in others],
+            "others": [
+                {"evaluation": str(e.slot), "rank": finite_or_none(rank_key(e)[0])} | decisions[str(e.slot)]
+                for e in others
+            ],
         }
 
 
 def _is_as_written(receipt: Receipt, path: str) -> bool:
     return os.path.isfile(path) and file_sha256(path) == receipt.outputs.get(path)
-
-
-def _ranked_record(e: Evaluation) -> Record:
-    return {"evaluation": str(e.slot), "rank": finite_or_none(rank_key(e)[0])}
 
 
 # Words for the result of a check, and for the outcome of a replay.
@@ -175,7 +163,7 @@ WORDS = {SAME: "the same again", DIFFERENT: "different", LOST: "not to be rebuil
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
     if not os.path.exists(RunLayout(run).of_run("root.json")):
-        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+        raise not_built(run)
     decisions = replay_decisions(run, recipes(targets))
     return {
         "run": run,
@@ -205,16 +193,13 @@ def replay_lines(replay: Mapping[str, Any]) -> list[str]:
     return [*lines, f"{replay['run']}: {total}{': ' if counts else ''}{counts}{edited}"]
 
 
-def _decision_lines(each: Mapping[str, Any]) -> list[str]:
-    name = each["target"]
+def _decision_lines(each: Mapping[str, Any]) -> Iterator[str]:
     if each["outcome"] in (LOST, STALE):
-        return [f"{name}: {WORDS[each['outcome']]}: {each['why']}"]
-    return [f"{name}: {_difference_text(difference)}" for difference in each["differences"]]
-
-
-def _difference_text(it: Mapping[str, str]) -> str:
-    where = f"{it['path']}: {it['where']}".removesuffix(": ")
-    return f"{where}: recorded {clip_text(it['recorded'], 80)}, rebuilt {clip_text(it['rebuilt'], 80)}"
+        yield f"{each['target']}: {WORDS[each['outcome']]}: {each['why']}"
+        return
+    for it in each["differences"]:
+        where = f"{each['target']}: {it['path']}: {it['where']}".removesuffix(": ")
+        yield f"{where}: recorded {clip_text(it['recorded'], 80)}, rebuilt {clip_text(it['rebuilt'], 80)}"
 
 
 def explain(run: str, targets: Sequence[Target], word: str) -> Record:
@@ -222,30 +207,18 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
 
 
 def explain_lines(explained: Mapping[str, Any]) -> list[str]:
-    to, failed = explained["promoted_to"], explained["failed_check"]
+    to, failed, checks = explained["promoted_to"], explained["failed_check"], explained["checks"]
     how = f"promoted to {to}" if to else f"not promoted: {failed}" if failed else explained["why"]
     lines = [f"{explained['evaluation']} ({clip_text(explained['idea'], 60) or 'no idea'}): {how}"]
-    checks = explained["checks"]
     size = max(len(each["check"]) for each in checks)
-    lines += [f"  {MARKS[each['passed']]:6}  {each['check']:{size}}  {_check_text(each)}".rstrip() for each in checks]
-    lines += [*_beaten_lines(explained)]
-    if explained["edited"]:
-        lines.append("  It was decided by another spec than today's.")
-    return lines
-
-
-def _check_text(each: Mapping[str, Any]) -> str:
-    return f"{each['what']}; needs {each['needs']}" if each["needs"] else each["what"]
-
-
-def _beaten_lines(explained: Mapping[str, Any]) -> list[str]:
-    """The evaluations that it was promoted before."""
-    if not explained["others"]:
-        return []
-    margin, after = explained["margin"], explained["next"]
-    by = f"by {margin:.6g}" if margin else "as the better by its primary metric, or the earlier slot"
-    lines = [f"  ahead of {after} {by}"] if after else []
+    for each in checks:
+        text = f"{each['what']}; needs {each['needs']}" if each["needs"] else each["what"]
+        lines.append(f"  {MARKS[each['passed']]:6}  {each['check']:{size}}  {text}".rstrip())
+    if explained["next"]:
+        margin = explained["margin"]
+        by = f"by {margin:.6g}" if margin else "as the better by its primary metric, or the earlier slot"
+        lines.append(f"  ahead of {explained['next']} {by}")
     for each in explained["others"]:
-        to, name = each["promoted_to_node_id"], each["evaluation"]
-        lines.append(f"  {name}: " + (f"promoted to {to}, too" if to else f"{each['failed_check']}: {each['why']}"))
-    return lines
+        to, refused = each["promoted_to_node_id"], f"{each['failed_check']}: {each['why']}"
+        lines.append(f"  {each['evaluation']}: {f'promoted to {to}, too' if to else refused}")
+    return [*lines, *(["  It was decided by another spec than today's."] if explained["edited"] else [])]

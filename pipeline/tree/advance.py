@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pipeline.core.graph import Target
 from pipeline.errors import SpecError
@@ -24,12 +23,14 @@ from pipeline.tree.targets.builder import planned_config
 
 def rounds(targets: Sequence[Target]) -> list[list[str]]:
     """The targets that end each depth: its promotion, and the nodes that come from it."""
-    nodes: dict[int, list[str]] = {}
+    ends: dict[int, list[str]] = {}
+    for target in targets:
+        if target.stage == "promote":
+            ends[depth_of(target.name)] = [target.name]
     for target in targets:
         if target.stage == "node":
-            nodes.setdefault(depth_of(target.name), []).append(target.name)
-    promotions = {depth_of(target.name): target.name for target in targets if target.stage == "promote"}
-    return [[name, *nodes[depth + 1]] for depth, name in sorted(promotions.items())]
+            ends[depth_of(target.name) - 1].append(target.name)
+    return [ends[depth] for depth in sorted(ends)]
 
 
 def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
@@ -37,15 +38,23 @@ def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
     config = planned_config(targets)
     current, reason = _depths_done(run, done)
     found = fold_manifest(run, {**config, "max_depth": current})
-    evaluations = found["evaluations"]
-    promoted = {name: node for name, node in found["nodes"].items() if current and node["depth"] == current}
+    evaluations, promoted = found["evaluations"], []
+    for name, node in found["nodes"].items():
+        if current and node["depth"] == current:
+            source = node["artifacts"]["promoted_from_eval_id"]
+            score = evaluations[source]["scoring_summary"]["root_recommendation"]["score"]
+            entry = {"node": name, "from_eval": source, "commit": node["commit"]}
+            promoted.append(entry | {"idea": node["idea_chain"][-1], "score": score})
+    # without slots of places without a node
+    counts = Counter(each["status"] for each in evaluations.values() if not each["empty"])
+    empty = sum(bool(each["empty"]) and each["empty"] != NO_NODE for each in evaluations.values())
     return {
         "tree_run_id": run,
         "current_depth": current,
         "max_depth": config["max_depth"],
         "stop_reason": reason,
-        "promoted": [_promoted_entry(name, node, evaluations) for name, node in promoted.items()],
-        "evaluations": _status_counts(evaluations),
+        "promoted": promoted,
+        "evaluations": {COMPLETED: counts[COMPLETED], FAILED: counts[FAILED], SKIPPED: empty},
     }
 
 
@@ -59,19 +68,6 @@ def _depths_done(run: str, done: int) -> tuple[int, str | None]:
         if reason := load(RunLayout(run).of_depth(depth, "promoted.json"))["stop_reason"]:
             return depth + 1, reason
     return done, None
-
-
-def _promoted_entry(name: str, node: Mapping[str, Any], evaluations: Mapping[str, Record]) -> Record:
-    source = node["artifacts"]["promoted_from_eval_id"]
-    score = evaluations[source]["scoring_summary"]["root_recommendation"]["score"]
-    return {"node": name, "from_eval": source, "commit": node["commit"], "idea": node["idea_chain"][-1], "score": score}
-
-
-def _status_counts(evaluations: Mapping[str, Record]) -> dict[str, int]:
-    """The numbers of evaluations by their end, without slots of places without a node."""
-    tried = Counter(each["status"] for each in evaluations.values() if not each["empty"])
-    empty = sum(bool(each["empty"]) and each["empty"] != NO_NODE for each in evaluations.values())
-    return {COMPLETED: tried[COMPLETED], FAILED: tried[FAILED], SKIPPED: empty}
 
 
 def summarize(run: str, targets: Sequence[Target], done: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.text import plural
@@ -21,16 +21,14 @@ from pipeline.tree.run.records import Record
 from pipeline.tree.run.verdicts import alpha_for_depth
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
-from pipeline.trust.evidence import FEWEST_BLOCKS
+from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
+from pipeline.trust.noise import FEWEST_NOISE_BLOCKS, Noise, fit_noise
 from pipeline.trust.noninferiority import MARGIN_ERRORS, judge_guard
 from pipeline.trust.series import round_significant
 from pipeline.trust.student import t_quantile
-from pipeline.trust.surrogates import FEWEST_NOISE_BLOCKS, Noise, fit_noise
 
 LEANING = -0.5  # the skewness from which on a warning says that blocks lean
 CROWDED = 1.75  # times the effect that one idea alone needs; from then on there is a warning
-POWER = 0.8
-CONFIDENCE = "with the 95 % interval of counting"
 
 CalibrationRecord = Mapping[str, Any]
 
@@ -51,22 +49,19 @@ NO_NOISE = (
 
 
 def calibration_lines(record: CalibrationRecord) -> list[str]:
-    return [*_noise_lines(record), *_table(record), *(f"warning: {text}" for text in record["warnings"])]
-
-
-def _noise_lines(record: CalibrationRecord) -> Iterator[str]:
     noise = record["noise"]
     words = {"configs": plural(noise["configs"], "config"), "rows": noise["rows"], "blocks": noise["blocks"]}
-    yield f"{record['run']}: the baseline against itself, by {noise['metric']}"
-    yield f"noise: {SOURCE_SENTENCES[noise['source']].format(**words)}"
+    lines = [f"{record['run']}: the baseline against itself, by {noise['metric']}"]
+    lines.append(f"noise: {SOURCE_SENTENCES[noise['source']].format(**words)}")
     if noise["seeds"] and noise["source"] != SEEDS:
-        yield f"       {noise['seeds']} other seeds changed nothing: measurements are the same again"
+        lines.append(f"       {noise['seeds']} other seeds changed nothing: measurements are the same again")
     if "size" in noise:
-        yield (
+        lines.append(
             f"       a block differs by {noise['size']:.3g}; neighbouring blocks are correlated"
             f" {noise['neighbours']:.2f} ± {noise['neighbours_error']:.2f}; skewness {noise['skewness']:.1f}"
         )
-    yield f"rule:  {_rule_text(record)}"
+    lines.append(f"rule:  {_rule_text(record)}")
+    return [*lines, *_table(record), *(f"warning: {text}" for text in record["warnings"])]
 
 
 def _rule_text(record: CalibrationRecord) -> str:
@@ -85,48 +80,50 @@ def _table(record: CalibrationRecord) -> list[str]:
         return []
     effects = [each["effect"] for each in record["cells"][0]["power"]]
     head = ["blocks", "ideas", "depth", "false promotions, %", *(f"finds {each:g}, %" for each in effects)]
-    head += ["80 % tell"] if effects else []
-    rows = [_table_row(record, cell) for cell in record["cells"]]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    table = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]]
+    rows = [head + (["80 % tell"] if effects else [])]
+    for cell in record["cells"]:
+        rate, low, high = (100 * cell["promoted"][name] for name in ("rate", "low", "high"))
+        row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"], f"{rate:.1f} ({low:.1f}-{high:.1f})"]
+        row += [f"{100 * each['promoted']['rate']:.0f}" for each in cell["power"]]
+        if record["method"] == PAIRED:
+            row.append("none" if cell["detectable"] is None else f"{cell['detectable']:.3g}")
+        rows.append(row)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in rows]
     return ["", *table, "", *(_legend(record) if effects else ())]
 
 
 def _legend(record: CalibrationRecord) -> Iterator[str]:
-    yield f"false promotions: of ideas without any effect, {CONFIDENCE}; finds: an idea with that effect is promoted;"
+    yield (
+        "false promotions: of ideas without any effect, with the 95 % interval of counting; "
+        "finds: an idea with that effect is promoted;"
+    )
     yield "80 % tell: the effect that is told from chance in four of five depths."
     if record["rule"]["smallest_effect"]:
         yield "To be promoted, what is measured must reach the smallest effect too: half of those that just have it do."
 
 
-def _table_row(record: CalibrationRecord, cell: CalibrationRecord) -> list[str]:
-    false = cell["promoted"]
-    row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"]]
-    row.append(f"{100 * false['rate']:.1f} ({100 * false['low']:.1f}-{100 * false['high']:.1f})")
-    row += [f"{100 * each['promoted']['rate']:.0f}" for each in cell["power"]]
-    if record["method"] == PAIRED:
-        row.append("none" if cell["detectable"] is None else f"{cell['detectable']:.3g}")
-    return row
-
-
 def calibration_warnings(record: CalibrationRecord) -> list[str]:
+    blocks = record["noise"]["blocks"]
+    few = f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {blocks}"
     if not record["cells"]:
-        few = record["noise"]["blocks"] < FEWEST_BLOCKS
-        return [_too_few_blocks(record)] if few else [NO_NOISE]
-    return [*_power_warnings(record), *_alpha_warnings(record), *_margin_warnings(record["guards"])]
-
-
-def _too_few_blocks(record: CalibrationRecord) -> str:
-    return f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {record['noise']['blocks']}"
+        return [few if blocks < FEWEST_BLOCKS else NO_NOISE]
+    warnings: list[str] = []
+    if record["method"] == PAIRED:
+        warnings += [few] if blocks < FEWEST_BLOCKS else _power_warnings(record)
+    warnings += _alpha_warnings(record)
+    for each in record["guards"]:
+        if each["margin"] < each["least_margin"]:
+            warnings.append(
+                f"{each['name']}: its margin of {each['margin']:g} is {each['margin'] / each['error']:.1f} standard"
+                " errors: a harmless change often stays undecided;"
+                f" {each['least_margin']:.3g} or more, or more blocks, would decide"
+            )
+    return warnings
 
 
 def _power_warnings(record: CalibrationRecord) -> Iterator[str]:
     """Warnings that the search cannot find the effects that it looks for."""
-    if record["method"] != PAIRED:
-        return
-    if record["noise"]["blocks"] < FEWEST_BLOCKS:
-        yield _too_few_blocks(record)
-        return
     wanted = record["rule"]["smallest_effect"]
     for cell in (cell for cell in record["cells"] if cell["times"] == 1):
         where = f"with {plural(cell['ideas'], 'idea')} a depth"
@@ -181,16 +178,6 @@ def _causes(noise: CalibrationRecord, rule: CalibrationRecord) -> Iterator[str]:
         yield f"blocks lean to rare large losses (skewness {noise['skewness']:.1f}): have more of them"
 
 
-def _margin_warnings(guards: Sequence[CalibrationRecord]) -> Iterator[str]:
-    for each in guards:
-        if each["margin"] < each["least_margin"]:
-            worth = each["margin"] / each["error"]
-            yield (
-                f"{each['name']}: its margin of {each['margin']:g} is {worth:.1f} standard errors: a harmless change"
-                f" often stays undecided; {each['least_margin']:.3g} or more, or more blocks, would decide"
-            )
-
-
 TIMES = (1, 2, 4)  # multiples of the blocks there are
 OF_SMALLEST = (0.25, 0.5, 1.0, 2.0)
 OF_ERROR = (1.0, 2.0, 3.0, 4.0)
@@ -200,7 +187,11 @@ POWER_DEPTHS = 0.25  # of the depths by which false promotions are counted
 
 def seed_targets(run: str, targets: Sequence[Target], count: int) -> list[Target]:
     """The targets that measure the root again, where the spec allows it."""
-    _check_blocks(run, planned_config(targets))
+    if not planned_config(targets)["blocks"]:
+        raise SpecError(
+            f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what"
+            " repeats a measurement (folds, seeds, periods), and write a row of results for each"
+        )
     return run_noise.reseeded_targets(run, targets, count)
 
 
@@ -214,78 +205,49 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
     found = find_noise(run, config, run_noise.seed_results(run, again))
     rows = found.rows[config["primary"]]
     noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
-    rule = _rule(config)
+    score, rule = config["score"], Rule(1.0, tested=False)
+    if config["method"] == PAIRED:  # of the first depth; later ones have the same level, or a higher one
+        rule = Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
+    draw = sha256(json.dumps([rows, seed]).encode()).digest()[:8]
     record = {
         "run": run,
         "method": config["method"],
         "noise": _noise(found, noise, config["primary"]),
-        "rule": {**rule._asdict(), "alpha_over": config["score"].get("alpha_over"), "max_depth": config["max_depth"]},
-        "cells": [_cell(*each) for each in _cells(config, found, noise, rule, _Draws(depths, _seed(rows, seed)))],
+        "rule": {**rule._asdict(), "alpha_over": score.get("alpha_over"), "max_depth": config["max_depth"]},
+        "cells": [*_cells(config, len(found.blocks), noise, rule, depths, int.from_bytes(draw, "big"))],
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
     return record | {"warnings": calibration_warnings(record)}
 
 
-def _check_blocks(run: str, config: Mapping[str, Any]) -> None:
-    if not config["blocks"]:
-        raise SpecError(
-            f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what"
-            " repeats a measurement (folds, seeds, periods), and write a row of results for each"
-        )
-
-
-def _rule(config: Mapping[str, Any]) -> Rule:
-    """The rule of the first depth; later ones have the same level, or a higher one."""
-    if config["method"] != PAIRED:
-        return Rule(1.0, tested=False)
-    score = config["score"]
-    return Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
-
-
-class _Draws(NamedTuple):
-    asked: int
-    seed: int
-
-    def depths(self, ideas: int) -> int:
-        return self.asked or min(MOST_DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
-
-
-def _seed(rows: Sequence[Sequence[float]], seed: int) -> int:
-    return int.from_bytes(sha256(json.dumps([rows, seed]).encode()).digest()[:8], "big")
-
-
-def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Depths, and the ideas weighed together: in the first depth those of one node, later those of the beam."""
-    ideas, last = config["ideas_per_node"], config["max_depth"] - 1
-    if config["beam_width"] == 1 or not last:
-        yield (f"0-{last}" if last else "0"), ideas
-        return
-    yield "0", ideas
-    yield (f"1-{last}" if last > 1 else "1"), ideas * config["beam_width"]
-
-
 def _cells(
-    config: Mapping[str, Any], found: NoiseSamples, noise: Noise | None, rule: Rule, draws: _Draws
-) -> Iterator[tuple[str, int, SimulatedSetting]]:
-    effects: Sequence[float] = ()
-    for depths, ideas in _shapes(config) if noise else ():
+    config: Mapping[str, Any], blocks: int, noise: Noise | None, rule: Rule, depths: int, seed: int
+) -> Iterator[Record]:
+    if noise is None:
+        return
+    # the ideas weighed together: in the first depth those of one node, later those of the beam
+    per_node, width, last = config["ideas_per_node"], config["beam_width"], config["max_depth"] - 1
+    shapes = {"0": per_node, f"1-{last}" if last > 1 else "1": per_node * width}
+    if width == 1 or not last:
+        shapes = {f"0-{last}" if last else "0": per_node}
+    effects: Sequence[float] = ()  # to look for, the same for any number of blocks
+    for where, ideas in shapes.items():
         for times in TIMES:
-            assert noise is not None
-            count = draws.depths(ideas)
-            cell = measure_promotions(noise, rule, ideas, times * len(found.blocks), count, draws.seed)
-            effects = effects or _effects(rule, cell.error)
+            count = depths or min(MOST_DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
+            cell = measure_promotions(noise, rule, ideas, times * blocks, count, seed)
+            if not effects:
+                least = rule.smallest_effect
+                sizes = [least * n for n in OF_SMALLEST] if least else [cell.error * n for n in OF_ERROR]
+                effects = [float(f"{size:.3g}") for size in sizes]
             if rule.tested:
-                cell = with_power(cell, noise, rule, effects, max(1, round(count * POWER_DEPTHS)), draws.seed)
-            yield depths, times, cell
+                cell = with_power(cell, noise, rule, effects, max(1, round(count * POWER_DEPTHS)), seed)
+            yield _cell_record(where, times, cell)
 
 
-def _effects(rule: Rule, error: float) -> list[float]:
-    """The effects to look for, the same for any number of blocks."""
-    unit, times = (rule.smallest_effect, OF_SMALLEST) if rule.smallest_effect else (error, OF_ERROR)
-    return [float(f"{unit * each:.3g}") for each in times]
-
-
-def _cell(depths: str, times: int, cell: SimulatedSetting) -> Record:
+def _cell_record(depths: str, times: int, cell: SimulatedSetting) -> Record:
+    power = [
+        {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)} for each in cell.power
+    ]
     return {
         "depths": depths,
         "ideas": cell.ideas,
@@ -294,10 +256,7 @@ def _cell(depths: str, times: int, cell: SimulatedSetting) -> Record:
         "passed": _share(cell.passed),
         "promoted": _share(cell.promoted),
         "error": round_significant(cell.error),
-        "power": [
-            {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)}
-            for each in cell.power
-        ],
+        "power": power,
         "detectable": None if cell.detectable is None else round_significant(cell.detectable),
     }
 
@@ -307,14 +266,14 @@ def _share(share: Proportion) -> Record:
     return {"hits": share.hits, "of": share.of, "rate": share.rate, "low": round(low, 6), "high": round(high, 6)}
 
 
-def _noise(found: NoiseSamples, noise: Noise | None, metric: str) -> Record:
+def _noise(samples: NoiseSamples, noise: Noise | None, metric: str) -> Record:
     about = {
         "metric": metric,
-        "source": found.source,
-        "rows": len(found.rows[metric]),
-        "seeds": found.seed_count,
-        "configs": found.configs,
-        "blocks": len(found.blocks),
+        "source": samples.source,
+        "rows": len(samples.rows[metric]),
+        "seeds": samples.seed_count,
+        "configs": samples.configs,
+        "blocks": len(samples.blocks),
     }
     if noise is None:
         return about
@@ -330,12 +289,12 @@ def _noise(found: NoiseSamples, noise: Noise | None, metric: str) -> Record:
     return about | {name: round_significant(number) for name, number in numbers.items()}
 
 
-def _guards(config: Mapping[str, Any], found: NoiseSamples) -> Iterator[Record]:
+def _guards(config: Mapping[str, Any], samples: NoiseSamples) -> Iterator[Record]:
     """Margins of guards beside the least that they should be: some standard errors of a harmless change."""
     for metric in config["metrics"]:
         if metric["guard"] and metric["name"] != config["primary"]:
             time = {"ordered": config["ordered"], "rho": config["rho"]}
-            errors = [each.se for each in judge_guard(found.deltas(metric["name"]), metric["margin"], **time)]
+            errors = [each.se for each in judge_guard(samples.deltas(metric["name"]), metric["margin"], **time)]
             error = (sum(each * each for each in errors) / len(errors)) ** 0.5
             yield {
                 "name": metric["name"],

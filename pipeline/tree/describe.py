@@ -25,49 +25,35 @@ COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
 def outlook(targets: Sequence[Target]) -> Iterator[str]:
     """Lines about a whole run, from all of its targets."""
     depths = Counter(depth_of(target.name) for target in targets if target.stage in SCORING_STAGES)
-    evaluations = sum(depths.values())
+    evaluations, params = sum(depths.values()), planned_config(targets)
     shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
     yield f"at most {plural(evaluations, 'evaluation')} ({shape})"
-    params = planned_config(targets)
-    number = evaluations if params["budget"]["evals"] is None else min(evaluations, params["budget"]["evals"])
-    yield from _cascade(params)
-    yield from _limits(params["budget"])
+    budget, cascade = params["budget"], params["cascade"]
+    number = evaluations if budget["evals"] is None else min(evaluations, budget["evals"])
+    if cascade:
+        first = f"cascade: all of them on {cascade['blocks']} of {len(params['blocks']['ids'])} blocks, "
+        yield f"{first}the {cascade['keep']} best of a depth on the others"
+    words = {"evals": "{} evaluations", **COSTS, "seconds": "{:g} s of work"}
+    if limits := [words[name].format(most) for name, most in budget.items() if most is not None]:
+        yield f"budget: {', '.join(limits)}"
     yield f"cost: {_cost_text(params, number)}"
     yield f"time: {_time_text(targets, params, number)}"
     yield f"verdicts: {_verdicts_text(params)}"
 
 
-def _cascade(params: Mapping[str, Any]) -> Iterator[str]:
-    if cascade := params["cascade"]:
-        count = len(params["blocks"]["ids"])
-        yield (
-            f"cascade: all of them on {cascade['blocks']} of {count} blocks, "
-            f"the {cascade['keep']} best of a depth on the others"
-        )
-
-
-def _limits(budget: Mapping[str, Any]) -> Iterator[str]:
-    words = {"evals": "{} evaluations", **COSTS, "seconds": "{:g} s of work"}
-    given = [words[name].format(most) for name, most in budget.items() if most is not None]
-    if given:
-        yield f"budget: {', '.join(given)}"
-
-
 def _cost_text(params: Mapping[str, Any], evaluations: int) -> str:
-    ceiling, budget = params["ceiling"], params["budget"]
-    parts = [_amount(name, form, ceiling[name], budget[name], evaluations) for name, form in COSTS.items()]
-    if parts == ["", ""]:
+    """The most that a search may spend, with a warning of amounts that have no ceiling."""
+    ceiling, parts = params["ceiling"], []
+    for name, form in COSTS.items():
+        each, most = ceiling[name], params["budget"][name]
+        amounts = [value for value in (None if each is None else each * evaluations, most) if value is not None]
+        if not amounts:
+            parts.append(f"{name}: no ceiling is declared (budget: {name}, or budget: per_eval: {name})")
+        elif min(amounts):
+            parts.append(f"at most {form.format(min(amounts))}")
+    if not parts:
         return "nothing is paid for"
-    declared = ceiling["usd"] or ceiling["tokens"]
-    return ", ".join(filter(None, parts)) + (", if `per_eval` is right" if declared else "")
-
-
-def _amount(name: str, form: str, each: float | None, most: float | None, evaluations: int) -> str:
-    """The most that a search may spend of an amount, or a warning that it has no ceiling."""
-    if each is None and most is None:
-        return f"{name}: no ceiling is declared (budget: {name}, or budget: per_eval: {name})"
-    amounts = [value for value in (None if each is None else each * evaluations, most) if value is not None]
-    return f"at most {form.format(min(amounts))}" if min(amounts) else ""
+    return ", ".join(parts) + (", if `per_eval` is right" if ceiling["usd"] or ceiling["tokens"] else "")
 
 
 def _verdicts_text(params: Mapping[str, Any]) -> str:
@@ -84,10 +70,9 @@ def _verdicts_text(params: Mapping[str, Any]) -> str:
 def _time_text(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
     first = next(target.name for target in targets if target.stage in SCORING_STAGES).rpartition(".")[0]
     limits = [t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in TIMED]
-    at_once = params["max_parallel_evals"]
+    at_once, each = params["max_parallel_evals"], sum(limit for limit in limits if limit is not None)
     if None in limits:
         return f"no limit for some commands; {at_once} at once"
-    each = sum(limit for limit in limits if limit is not None)
     whole = duration(each * ceil(evaluations / at_once), 0)
     return f"at most {duration(each, 0)} of commands for each, {whole} for all, {at_once} at once"
 
@@ -98,15 +83,16 @@ COMMAND = {"argv", "shell", "run"}
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
     """Words for a target's parameters, and the lines beside each."""
-    params = {name: value for name, value in target.params.items() if name != "limits"}
-    run = {"run": _command(params).splitlines()} if _is_command(params) else {}
-    return {"stage": [target.stage], **run, **{name: [*_lines(params[name])] for name in _other_keys(params)}}
+    run = {"run": _command(target.params).splitlines()} if _is_command(target.params) else {}
+    others = {name: [*_lines(value)] for name, value in target.params.items() if name not in {*COMMAND, "limits"}}
+    return {"stage": [target.stage], **run, **others}
 
 
 def _lines(value: Any) -> Iterator[str]:
     """Lines of a value; one with commands, such as checks and roles, has a line for each key, ready to paste."""
     if _is_command(value):
-        yield from (f"{name}: {_json_text(value[name])}" for name in _other_keys(value) if value[name])
+        others = {name: each for name, each in value.items() if name not in COMMAND and each}
+        yield from (f"{name}: {json.dumps(each, ensure_ascii=False)}" for name, each in others.items())
         yield f"run: {_command(value)}"
     elif isinstance(value, list) and any(map(_is_command, value)):
         yield from (line for each in value for line in _lines(each))
@@ -114,7 +100,7 @@ def _lines(value: Any) -> Iterator[str]:
         for name, each in value.items():
             yield from (f"{name}{'.' if _is_command(each) else ': '}{line}" for line in _lines(each))
     else:
-        yield _json_text(value)
+        yield json.dumps(value, ensure_ascii=False)
 
 
 def _is_command(value: Any) -> bool:
@@ -125,11 +111,3 @@ def _command(params: Mapping[str, Any]) -> str:
     """A command as a shell takes it; names in braces are only known while it runs."""
     (words,) = (params[name] for name in COMMAND if name in params)
     return words if isinstance(words, str) else shlex.join(words)
-
-
-def _other_keys(params: Mapping[str, Any]) -> list[str]:
-    return [name for name in params if name not in COMMAND]
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, choice
+from pipeline.spec_fields import Reader, choice
 from pipeline.tree.read import PARALLEL_BACKENDS, SPEC
 
-OTHER_NAMES = {"threadpool": "threads"}
+OTHER_NAMES = {"threadpool": "threads"}  # on the command line alone
 
 
 def _backend(item: Item, what: str) -> str:
@@ -14,9 +14,6 @@ def _backend(item: Item, what: str) -> str:
     return OTHER_NAMES.get(name, name)
 
 
-def _flag(field: Field) -> Field:
-    """The command line knows other names too."""
-    return field._replace(read=Reader(_backend, {})) if field.key == "parallel_backend" else field
-
-
-FLAGS = tuple(map(_flag, SPEC.flags))
+FLAGS = tuple(
+    field._replace(read=Reader(_backend, {})) if field.key == "parallel_backend" else field for field in SPEC.flags
+)

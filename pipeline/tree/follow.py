@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
@@ -44,40 +44,29 @@ from pipeline.tree.targets.builder import planned_config
 
 def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
     """Make the refs and worktrees of a run those of its manifest."""
-    bench = RunRepo(run)
-    wanted = dict(_wanted_refs(manifest))
-    found = pinned_commits(bench.repo, run)
-    for name in sorted(found.keys() - wanted.keys() - {HOLDOUT_REF}):
-        unpin(bench.repo, run, name)
+    repo, nodes, evaluations = RunRepo(run), manifest["nodes"], manifest["evaluations"].items()
+    wanted = {ROOT_REF: manifest["root"]["root_commit"]} | {name: node["commit"] for name, node in nodes.items()}
+    wanted |= {name: each["candidate_commit"] for name, each in evaluations if each["candidate_commit"]}
+    pinned = pinned_commits(repo.path, run)
+    for name in sorted(pinned.keys() - wanted.keys() - {HOLDOUT_REF}):
+        unpin(repo.path, run, name)
     for name in sorted(wanted):
-        if found.get(name) != wanted[name]:
-            pin(bench.repo, run, name, bench.commit(ROOT if name == ROOT_REF else parse_position(name)))
-    _keep_worktrees(bench, manifest)
-
-
-def _wanted_refs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield ROOT_REF, manifest["root"]["root_commit"]
-    yield from ((name, node["commit"]) for name, node in manifest["nodes"].items())
-    candidates = manifest["evaluations"].items()
-    yield from ((name, found["candidate_commit"]) for name, found in candidates if found["candidate_commit"])
-
-
-def _keep_worktrees(bench: RunRepo, manifest: Mapping[str, Any]) -> None:
-    nodes = manifest["nodes"]
-    for name in _folders(bench.nodes.folder):
+        if pinned.get(name) != wanted[name]:
+            pin(repo.path, run, name, repo.commit(ROOT if name == ROOT_REF else parse_position(name)))
+    for name in _folders(repo.nodes.folder):
         if name not in nodes:
-            bench.nodes.remove(name)
+            repo.nodes.remove(name)
     for name, node in nodes.items():
-        if _commit_at(bench, name) != node["commit"]:  # a recalled node has not moved it
-            bench.nodes.add(name, node["commit"])
+        if _commit_at(repo, name) != node["commit"]:  # a recalled node has not moved it
+            repo.nodes.add(name, node["commit"])
     if not manifest["run_config"]["keep"]["rejected_worktrees"]:
-        for name in _folders(bench.at.of_run(CANDIDATES)):
-            bench.candidates.remove(name)
+        for name in _folders(repo.at.of_run(CANDIDATES)):
+            repo.candidates.remove(name)
 
 
-def _commit_at(bench: RunRepo, name: str) -> str:
+def _commit_at(repo: RunRepo, name: str) -> str:
     try:
-        return worktree_head(bench.nodes.at(name))
+        return worktree_head(repo.nodes.require(name))
     except GitProblem:
         return ""
 
@@ -90,10 +79,6 @@ PAID_STAGES = ("implement", "test", "checks", "sweep", "row")
 SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
 # A manifest costs time by its size: it is written when this part of it is new, and at the end of the build.
 NEW_PART = 1 / 8
-
-
-def follower(run: str, targets: Sequence[Target], todo: Sequence[Target]) -> TreeFollower:
-    return TreeFollower(run, targets, todo)
 
 
 class TreeFollower:
@@ -112,21 +97,18 @@ class TreeFollower:
 
     def begin(self) -> None:
         """Queue the evaluations to do, and again those that a killed build had begun."""
-        self._note_search()
-        for name, life in sorted(self.known.items()):
-            failed = life["task_state"] == records.EVENT_FAILED
-            waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
-            if name in self.todo and (records.is_life_open(life) or waits):
-                self._log_event(records.EVENT_REQUEUED, name)
-        for depth in range(self.config["max_depth"]):
-            self._queue(depth)
-
-    def _note_search(self) -> None:
-        """Log the blocks and configs that the search measures: held out later, they would not be fresh."""
-        parts = searched_parts(self.config)
+        parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in self.log.read() if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
             self.log.append({"event": SEARCH_EVENT, **parts})
+        for name, life in sorted(self.known.items()):
+            failed = life["task_state"] == records.EVENT_FAILED
+            waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
+            gone = life["task_state"] == records.TASK_STATES[records.EVENT_STARTED]  # the build that ran it
+            if name in self.todo and (gone or waits):
+                self._log_event(records.EVENT_REQUEUED, name)
+        for depth in range(self.config["max_depth"]):
+            self._queue(depth)
 
     def target_started(self, target: Target, new: bool) -> None:
         slot = _slot_name(target)
@@ -171,39 +153,34 @@ class TreeFollower:
             if not task["empty"] and name in self.todo and name not in self.known:
                 self._log_event(records.EVENT_QUEUED, name)
 
-    def _is_empty(self, slot: str) -> bool:
-        return bool(load_as(SlotTask, self.at.of_eval(parse_slot(slot), "task.json")).empty)
-
     def _start(self, slot: str, at: float) -> None:
-        if not self._is_empty(slot):
+        if not load_as(SlotTask, self.at.of_eval(parse_slot(slot), "task.json")).empty:
             self.started_slots.add(slot)
             self._log_event(records.EVENT_STARTED, slot, at, pid=os.getpid())
 
     def _log_end(self, slot: str) -> None:
         """Log the end of an evaluation: once for each start, and once when all of it was recalled."""
-        life = self.known.get(slot)
-        if life is None or (slot not in self.started_slots and life["finished_at"] is not None):
+        life, started = self.known.get(slot), slot in self.started_slots
+        if life is None or (not started and life["finished_at"] is not None):
             return
         self.news += 1
         summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
         ended = records.EVENT_COMPLETED if summary["status"] == "completed" else records.EVENT_FAILED
         error = {"why": summary["why"]} if summary["why"] else None
-        self._log_event(ended, slot, recalled=slot not in self.started_slots, error=error)
+        self._log_event(ended, slot, recalled=not started, error=error)
 
     def _log_promotion(self, depth: int) -> None:
-        found = load(self.at.of_depth(depth, "promoted.json"))
-        for node, beam in found["beam"].items():
+        promoted = load(self.at.of_depth(depth, "promoted.json"))
+        for node, beam in promoted["beam"].items():
             if beam["promoted_from_eval_id"]:
                 self.log.append({"event": "promotion", "node_id": node, **beam})
-        if found["stop_reason"]:
-            self.log.append({"event": "stopped", "depth": depth, "stop_reason": found["stop_reason"]})
+        if promoted["stop_reason"]:
+            self.log.append({"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]})
         if self.news >= NEW_PART * len(self.known):
             self._write_manifest()
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
-        event = self.log.append({"event": what, "eval_id": eval_id, **more}, at)
-        life = self.known.get(eval_id, records.NEW_LIFE)
-        self.known[eval_id] = life | records.life_after(life, event)
+        records.note_event(self.known, self.log.append({"event": what, "eval_id": eval_id, **more}, at))
 
     def _write_manifest(self) -> Record:
         manifest = fold_manifest(self.run, self.config, self.known)
@@ -216,3 +193,6 @@ def _slot_name(target: Target) -> str:
     """The slot of a target; empty for targets of no evaluation, and for those that get an idea."""
     where = position(target.name) if target.stage in SLOT_STAGES else None
     return str(where) if isinstance(where, EvalSlot) else ""
+
+
+follower = TreeFollower

@@ -27,9 +27,9 @@ from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, Sheet, check_ro
 from pipeline.tree.run.records import Record, load, recommendation, save, scoring_rules
 from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
-from pipeline.tree.spec.model import HoldoutKeys, TreeSpec
+from pipeline.tree.spec.model import TreeSpec
 from pipeline.tree.targets.builder import TargetBuilder, planned_config
-from pipeline.tree.targets.sweeps import FinalNode, holdout_targets
+from pipeline.tree.targets.sweeps import holdout_targets
 
 HOLDOUT_ALPHA = 0.05  # for one look at one idea, whatever the search has spent
 
@@ -39,42 +39,35 @@ def holdout_stage(job: Job) -> None:
     sheets = [_held_out_rows(params, sheet_of(params, read_bytes(job.reads[port][0]))) for port in ("root", "own")]
     wanted = expected_by_sheet(params, sheets[0])
     root, own = (check_rows(each, wanted) for each in sheets)
-    _check_complete(params, root, own)
-    found = _holdout_comparison(params, wanted, root, own)
+    seeds = [*seed_defects(own, root)] if not (root.defects or own.defects) and params["method"] == PAIRED else []
+    for where, defects in (("the start", root.defects), (params["final"], [*own.defects, *seeds])):
+        if defects:
+            raise StageFailed(f"what is held out was not measured in full of {where}: {defects_text(defects)}", 1)
     record = {"final": params["final"], "source": params["source"], "method": params["method"], "alpha": HOLDOUT_ALPHA}
     held = {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids]}
-    record |= {**held, "rows": wanted.rows, "primary": params["primary"]}
-    save(job.writes["verdict"][0], {**record, "comparison": recommendation(found)})
+    comparison = recommendation(_holdout_comparison(params, wanted, root, own))
+    rows = {"rows": wanted.rows, "primary": params["primary"], "comparison": comparison}
+    save(job.writes["verdict"][0], {**record, **held, **rows})
 
 
-def _held_out_rows(params: Mapping[str, Any], found: Sheet) -> Sheet:
+def _held_out_rows(params: Mapping[str, Any], sheet: Sheet) -> Sheet:
     """The rows of held-out configs: a command that wants a number of configs has measured others too."""
     if "config_ids" not in params:
-        return found
-    rows = tuple(row for row in found.rows if row.config_id in params["config_ids"])
-    defects = tuple(each for each in found.defects if each.config in (None, *params["config_ids"]))
-    return found._replace(rows=rows, defects=defects)
-
-
-def _check_complete(params: Mapping[str, Any], root: CheckedRows, own: CheckedRows) -> None:
-    """Refuse to take a mean of rows that are not complete, or have other seeds."""
-    seeds = [*seed_defects(own, root)] if not (root.defects or own.defects) and params["method"] == PAIRED else []
-    for whose, defects in (("the start", root.defects), (params["final"], [*own.defects, *seeds])):
-        if defects:
-            raise StageFailed(f"what is held out was not measured in full of {whose}: {defects_text(defects)}", 1)
+        return sheet
+    rows = tuple(row for row in sheet.rows if row.config_id in params["config_ids"])
+    defects = tuple(each for each in sheet.defects if each.config in (None, *params["config_ids"]))
+    return sheet._replace(rows=rows, defects=defects)
 
 
 def _holdout_comparison(
     params: Mapping[str, Any], wanted: ExpectedRows, root: CheckedRows, own: CheckedRows
 ) -> Comparison:
-    rules = scoring_rules(params)
+    rules, sides = scoring_rules(params), ComparisonSides(own, root, root, wanted)
     if rules.paired is None:
         return weighted_means(rules, root, own)
-    series = {
-        metric.name: block_series(ComparisonSides(own, root, root, wanted), metric.name) for metric in rules.metrics
-    }
-    pairs: dict[str, Any] = {"series": series, "blocks": [*wanted.blocks]}
+    series = {metric.name: block_series(sides, metric.name) for metric in rules.metrics}
     params = {**params, "blocks": {**params["blocks"], "ids": [*wanted.blocks]}}
+    pairs: dict[str, Any] = {"series": series, "blocks": [*wanted.blocks]}
     found = weigh_against(params, {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)
     return paired_comparison(rules, series, AGAINST_ROOT, found["ideas"]["final"], wanted.rows)
 
@@ -87,7 +80,11 @@ REPORT_TARGETS = ("report", "validate")
 
 def question(run: str, spec: TreeSpec, planned: Sequence[Target]) -> Record:
     """The question: is the final node better than the start on blocks or configs that the search has not seen?"""
-    held, records = _holdout_keys(run, spec), RunRecords(run, planned_config(planned))
+    held, records = spec.holdout, RunRecords(run, planned_config(planned))
+    if held is None:
+        raise SpecError(f"{run}: its spec has no `holdout:`; name blocks or configs there before the search begins")
+    if spec.dry_run:
+        raise SpecError(f"{run}: a dry run measures nothing that could be held out")
     best = [(place := NodePlace(d + 1, 0), each["beam"][str(place)]) for d, each in records.promotions.items()]
     promoted = [(place, beam["promoted_from_eval_id"]) for place, beam in best if beam["promoted_from_eval_id"]]
     if not promoted:
@@ -106,18 +103,10 @@ def question(run: str, spec: TreeSpec, planned: Sequence[Target]) -> Record:
     }
 
 
-def _holdout_keys(run: str, spec: TreeSpec) -> HoldoutKeys:
-    if spec.holdout is None:
-        raise SpecError(f"{run}: its spec has no `holdout:`; name blocks or configs there before the search begins")
-    if spec.dry_run:
-        raise SpecError(f"{run}: a dry run measures nothing that could be held out")
-    return spec.holdout
-
-
 def targets(spec: TreeSpec, asked: Mapping[str, Any]) -> list[Target]:
     assert spec.holdout is not None
-    final = FinalNode(parse_place(asked["final"]), parse_slot(asked["source"]))
-    return [*holdout_targets(TargetBuilder(spec), spec.holdout, final)]
+    final, source = parse_place(asked["final"]), parse_slot(asked["source"])
+    return [*holdout_targets(TargetBuilder(spec), spec.holdout, final, source)]
 
 
 def sources(spec: TreeSpec) -> list[str]:

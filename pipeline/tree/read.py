@@ -107,7 +107,7 @@ SPEC = Table(
 
 def read(item: Item, name: str) -> TreeSpec:
     top = SPEC.read(item, "spec", "")
-    timeout, repo, dry = top["eval_timeout_seconds"], top["repo"], top["dry_run"]
+    timeout, repo = top["eval_timeout_seconds"], top["repo"]
     measured = sweep.read_sweep(top["sweep"], top["sweep_config_limit"], timeout)
     rules = read_rules(top["metrics"], top["score"], measured.blocks is not None)
     paired, held = rules.paired is not None, None
@@ -126,13 +126,13 @@ def read(item: Item, name: str) -> TreeSpec:
         tests=sweep.read_tests(top["tests"], timeout) if "tests" in top else None,
         sweep=measured,
         rules=rules,
-        budget=_budget(top),
+        budget=BudgetLimits(evals=top["max_total_idea_evals"], **_amounts(top["budget"])),
         ceiling=_ceiling(top, loop),
         per_node=top["max_parallel_per_node"],
-        parallel=top["max_parallel_evals"],
+        at_once=top["max_parallel_evals"],
         retries=top["eval_retries"],
         keep=KeepKeys(top["keep_rejected_worktrees"], top["keep_failed_artifacts"]),
-        dry_run=dry,
+        dry_run=top["dry_run"],
         checks=checks.read_checks(top["checks"], timeout) if "checks" in top else (),
         cascade=sweep.read_cascade(top["cascade"], measured, paired) if "cascade" in top else None,
         holdout=held,
@@ -141,27 +141,21 @@ def read(item: Item, name: str) -> TreeSpec:
     return spec
 
 
-def _budget(top: Values) -> BudgetLimits:
-    given = _amounts(top["budget"]) if "budget" in top else {}
-    return BudgetLimits(evals=top["max_total_idea_evals"], **given)
-
-
 def _ceiling(top: Values, loop: Loop) -> Ceiling:
-    """What an evaluation costs at most.  Without a word of it and without a model to pay, it is free."""
+    """The most that an evaluation costs.  Without a word of it and without a model to pay, it is free."""
     per_eval = top["budget"]["per_eval"] if "budget" in top else None
-    given = _amounts(per_eval) if per_eval else {}
     paid = any(role["backend"] in ("command", "openai") for role in loop.roles.values())
     free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
-    return Ceiling(1, **{**free, **given})
+    return Ceiling(1, **{**free, **_amounts(per_eval)})
 
 
-def _amounts(given: Values) -> dict[str, Any]:
+def _amounts(given: Values | None) -> dict[str, Any]:
     names = {each.key: each.key.replace("time", "seconds") for each in AMOUNTS}
-    return {name: given[key] for key, name in names.items() if key in given}
+    return {name: given[key] for key, name in names.items() if key in given} if given else {}
 
 
 def _check(spec: TreeSpec, top: Values) -> None:
-    """What only shows when the keys are seen together."""
+    """Refuse what only shows when the keys are seen together."""
     shape, backends = spec.shape, {name: role["backend"] for name, role in spec.loop.roles.items()}
     evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
     if evaluations > MOST_EVALUATIONS:

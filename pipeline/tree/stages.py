@@ -39,11 +39,9 @@ def validate_stage(job: Job) -> None:
 
 def passed_variables(target: Target) -> Sequence[str]:
     """Names of the variables that a command gets from the environment of the build."""
-    roles = target.params.get("limits", {}).values()
-    return [
-        *target.params.get("pass", ()),
-        *(name for role in roles if isinstance(role, dict) for name in role.get("pass", ())),
-    ]
+    limits = target.params.get("limits", {}).values()
+    askers = [target.params, *(role for role in limits if isinstance(role, dict))]
+    return [name for asker in askers for name in asker.get("pass", ())]
 
 
 # Messages of git about objects that are cut short or gone, for instance after a power cut.

@@ -56,36 +56,25 @@ def _rows(depths: Array, ordered: bool, rho: float | None) -> Array:
     blocks = depths.shape[2]
     rows = depths @ np.array(series.dct_rows(blocks)).T
     if rho is not None:
-        sizes = np.array(series.row_sizes(blocks, rho))
-    else:
-        place = np.rint(_autocorrelation(depths) / series.LARGEST_RHO * (RHOS - 1)).astype(int)
-        sizes = _sizes(blocks)[place][:, None, :]
-    return np.asarray(rows / sizes)
-
-
-def _autocorrelation(depths: Array) -> Array:
-    """The autocorrelation of each depth, as by `series.autocorrelation`."""
+        return np.asarray(rows / np.array(series.row_sizes(blocks, rho)))
+    # the autocorrelation of each depth, as by `series.autocorrelation`
     off = depths - depths.mean(axis=2, keepdims=True)
     lag = ((off[:, :, 1:] * off[:, :, :-1]).sum(axis=2) / np.square(off).sum(axis=2)).mean(axis=1)
-    blocks = depths.shape[2]
-    rho = lag + (1 + 3 * lag) / (blocks - 1) + series.RHO_SAFETY / np.sqrt(blocks)
-    return np.asarray(np.clip(rho, 0.0, series.LARGEST_RHO))
+    rhos = np.clip(series.unbiased_rho(lag, blocks) + series.RHO_SAFETY / np.sqrt(blocks), 0.0, series.LARGEST_RHO)
+    place = np.rint(rhos / series.LARGEST_RHO * (RHOS - 1)).astype(int)
+    return np.asarray(rows / _sizes(blocks)[place][:, None, :])
 
 
 @lru_cache(maxsize=8)
 def _sizes(blocks: int) -> Array:
     """The size of each row, for each of RHOS."""
     rhos = np.linspace(0, series.LARGEST_RHO, RHOS)[:, None]
-    weights = np.array(series.dct_rows(blocks))
-    before, total = np.zeros((RHOS, blocks)), np.zeros((RHOS, blocks))
-    for weight in weights.T:
-        total += weight * (weight + 2 * before)
-        before = rhos * (before + weight)
+    total = series.weighted_variance(np.array(series.dct_rows(blocks)).T, rhos)
     return np.asarray(np.sqrt(total / total[:, :1]))
 
 
 def _prior(lengths: Array, blocks: int) -> tuple[Array, Array]:
-    """For each depth, the number of blocks that the common noise counts for; for each idea, its addition to the
+    """Number of blocks that the common noise counts for, for each depth; for each idea, its addition to the
     squares."""
     depths, ideas = lengths.shape
     if ideas < FEWEST_IDEAS:
@@ -98,24 +87,15 @@ def _prior(lengths: Array, blocks: int) -> tuple[Array, Array]:
 
 
 def _observed_t(depths: Array, lengths: Array, prior_df: Array, squares: Array) -> Array:
-    blocks = depths.shape[2]
-    means = depths.mean(axis=2)
+    blocks, means = depths.shape[2], depths.mean(axis=2)
     rest = np.maximum(lengths - blocks * means**2, 0.0) + squares
     t = means / np.sqrt(rest / (blocks - 1 + prior_df)[:, None] / blocks)
-    return _skew_guarded(t, _leanings(depths), blocks)
-
-
-def _leanings(depths: Array) -> Array:
-    """The leaning of each depth, for all of its ideas."""
-    blocks = depths.shape[2]
-    off = depths - depths.mean(axis=2, keepdims=True)
+    # the leaning of each depth, for all of its ideas
+    off = depths - means[:, :, None]
     second, third = np.square(off).mean(axis=2), (off * off * off).mean(axis=2)
     own = third / second**1.5 * np.sqrt(blocks * (blocks - 1)) / max(blocks - 2, 1)
-    return np.asarray(np.minimum(0.0, own.mean(axis=1, keepdims=True)))
-
-
-def _skew_guarded(t: Array, lean: Array, blocks: int) -> Array:
-    """Each t guarded against skewness, as by `pooling.skew_guarded`."""
+    lean = np.minimum(0.0, own.mean(axis=1, keepdims=True))
+    # each t guarded against it, as by `pooling.skew_guarded`
     applies = (t > 0) & (lean < 0)
     a = np.where(applies, lean, -1.0) / (3 * np.sqrt(blocks))
     return np.asarray(np.where(applies, np.minimum(t, t + a * (t * t + 0.5) + a * a * t * t * t / 3), t))

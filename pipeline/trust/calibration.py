@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pipeline.trust.batch import p_values
-from pipeline.trust.evidence import FEWEST_BLOCKS
-from pipeline.trust.surrogates import Noise
+from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
+from pipeline.trust.noise import Noise
 
 if TYPE_CHECKING:
     from pipeline.trust.directions import Array
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     Flags = np.ndarray[Any, np.dtype[np.bool_]]  # [depth, idea]
 
 Z_95 = 1.959964  # of a two-sided 95 % interval
-POWER = 0.8
 LEAST_DRAWS = 2_000
 TAIL_DRAWS = 20  # random directions that should lie beyond the critical one, at least
 # Of the search for the effect that is found with POWER, in standard errors.
@@ -56,7 +55,7 @@ class Rule(NamedTuple):
     def passes(self, depths: Array, seed: int) -> Flags:
         """Ideas that the test tells from chance, whether worth having or not."""
         if not self.tested:
-            return mean_at_least(depths, 0.0)
+            return self.worth_having(depths)
         if depths.shape[2] < FEWEST_BLOCKS:
             return np.zeros(depths.shape[:2], bool)
         draws = max(LEAST_DRAWS, 2 * round(TAIL_DRAWS / self.level / 2))
@@ -65,12 +64,15 @@ class Rule(NamedTuple):
 
     def worth_having(self, depths: Array) -> Flags:
         """Ideas with a mean of at least the smallest effect."""
-        return mean_at_least(depths, self.smallest_effect)
+        found: Flags = depths.mean(axis=2) >= self.smallest_effect
+        return found
 
-
-def mean_at_least(depths: Array, least: float) -> Flags:
-    found: Flags = depths.mean(axis=2) >= least
-    return found
+    def shares(self, depths: Array, seed: int, first: int | None = None) -> tuple[Proportion, Proportion]:
+        """The shares of depths in which an idea, or one of the `first`, passes the test; and is promoted."""
+        passed = self.passes(depths, seed)[:, :first]
+        wins = passed & self.worth_having(depths)[:, :first]
+        either, each = (Proportion(int(flags.any(axis=1).sum()), len(depths)) for flags in (passed, wins))
+        return either, each
 
 
 class Detection(NamedTuple):
@@ -98,46 +100,31 @@ class SimulatedSetting(NamedTuple):
 def measure_promotions(noise: Noise, rule: Rule, ideas: int, blocks: int, depths: int, seed: int) -> SimulatedSetting:
     """Measure how often noise is promoted."""
     drawn = noise.depths(seed, depths, ideas, blocks)
-    passed = rule.passes(drawn, seed)
-    error = float(drawn.mean(axis=2).std())
-    return SimulatedSetting(
-        ideas, blocks, _share_with_any(passed), _share_with_any(passed & rule.worth_having(drawn)), error
-    )
+    return SimulatedSetting(ideas, blocks, *rule.shares(drawn, seed), float(drawn.mean(axis=2).std()))
 
 
 def with_power(
     cell: SimulatedSetting, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int
 ) -> SimulatedSetting:
-    """The cell with the power to find each effect."""
+    """The cell with the power to find each effect, and the effect found with POWER, by bisection, if one is."""
     drawn = noise.depths(seed, depths, cell.ideas, cell.blocks)
-    power = tuple(_detection(rule, drawn, effect, seed) for effect in effects)
-    return cell._replace(power=power, detectable=_detectable(rule, drawn, cell.error, seed))
 
-
-def _share_with_any(wins: Flags) -> Proportion:
-    return Proportion(int(wins.any(axis=1).sum()), len(wins))
-
-
-def _detection(rule: Rule, depths: Array, effect: float, seed: int) -> Detection:
-    """The detection of an effect of the first idea."""
-    planted = depths.copy()
-    planted[:, 0] += effect
-    passed = rule.passes(planted, seed)[:, :1]
-    return Detection(effect, _share_with_any(passed), _share_with_any(passed & rule.worth_having(planted)[:, :1]))
-
-
-def _detectable(rule: Rule, depths: Array, error: float, seed: int) -> float | None:
-    """The effect found with POWER, by bisection; None when no effect is."""
+    def detection(effect: float) -> Detection:
+        """The detection of an effect of the first idea."""
+        planted = drawn.copy()
+        planted[:, 0] += effect
+        return Detection(effect, *rule.shares(planted, seed, first=1))
 
     def is_found(errors: float) -> bool:
-        return _detection(rule, depths, errors * error, seed).passed.rate >= POWER
+        return detection(errors * cell.error).passed.rate >= POWER
 
+    cell = cell._replace(power=tuple(map(detection, effects)))
     low, high = FIRST_EFFECT / 2, FIRST_EFFECT
     while not is_found(high):
         low, high = high, 2 * high
         if high > LARGEST_EFFECT:
-            return None
+            return cell
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if is_found(middle) else (middle, high)
-    return high * error
+    return cell._replace(detectable=high * cell.error)

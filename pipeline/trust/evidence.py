@@ -54,6 +54,8 @@ INDECISIVE = "indecisive"  # it might be one
 UNDECIDABLE = "undecidable"  # these blocks could hardly have told
 
 FEWEST_BLOCKS = 5  # with fewer, no error rate was ever shown to hold
+POWER = 0.8  # the chance to find a detectable effect
+CONFIDENCE = 0.95  # that of a one-sided bound
 
 GAIN = "gain"
 TOO_FEW_BLOCKS = "too_few_blocks"
@@ -81,19 +83,10 @@ def verdict(evidence: Evidence, alpha: float, smallest_effect: float = 0.0) -> V
     if evidence.blocks < FEWEST_BLOCKS:
         return Verdict(UNDECIDABLE, (TOO_FEW_BLOCKS,))
     if evidence.standing == DEGENERATE:
-        return _degenerate_verdict(evidence, smallest_effect)
-    return _tested_verdict(evidence, alpha, smallest_effect)
-
-
-def _degenerate_verdict(evidence: Evidence, smallest_effect: float) -> Verdict:
-    """The verdict on the same difference in every block.  A gain may be real, or the blocks repeat nothing: no test can
-    tell.  A loss is refused either way."""
-    if _is_excluded(evidence.mean, smallest_effect):
-        return Verdict(REJECTED, (NO_NOISE, NO_GAIN))
-    return Verdict(UNDECIDABLE, (NO_NOISE,))
-
-
-def _tested_verdict(evidence: Evidence, alpha: float, smallest_effect: float) -> Verdict:
+        # a gain may be real, or the blocks repeat nothing: no test can tell; a loss is refused either way
+        if _is_excluded(evidence.mean, smallest_effect):
+            return Verdict(REJECTED, (NO_NOISE, NO_GAIN))
+        return Verdict(UNDECIDABLE, (NO_NOISE,))
     significant = evidence.p <= alpha
     large = evidence.mean >= smallest_effect and evidence.mean > 0
     if significant and large:

@@ -11,13 +11,12 @@ from math import fsum, sqrt
 from typing import NamedTuple
 
 from pipeline.trust import series
-from pipeline.trust.evidence import FEWEST_BLOCKS
+from pipeline.trust.evidence import CONFIDENCE, FEWEST_BLOCKS
 from pipeline.trust.pooling import common_skewness, skew_guarded, undo_skew_guard
 from pipeline.trust.series import is_constant, round_significant
 from pipeline.trust.student import t_quantile
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
-CONFIDENCE = 0.95
 MARGIN_ERRORS = 3  # standard errors in a good margin: a harmless change then passes about nine times in ten
 
 
@@ -41,13 +40,11 @@ def judge_guard(
     `margin`: the loss that is allowed, 0 or more."""
     if len({*map(len, ideas)}) > 1 or not all(ideas) or margin < 0:
         raise ValueError("ideas must have equally many blocks, one at least, and the margin must not be below 0")
-    live = [k for k, blocks in enumerate(ideas) if not is_constant(blocks)]
-    noisy = [ideas[k] for k in live]
-    used = series.rho_to_use([*noisy], ordered, rho)
-    lean = common_skewness(noisy)
+    noisy = [blocks for blocks in ideas if not is_constant(blocks)]
+    used, lean = series.rho_to_use(noisy, ordered, rho), common_skewness(noisy)
     return tuple(
-        _noisy_guard(blocks, margin, used, lean) if k in live else _steady_guard(blocks, margin)
-        for k, blocks in enumerate(ideas)
+        _steady_guard(blocks, margin) if is_constant(blocks) else _noisy_guard(blocks, margin, used, lean)
+        for blocks in ideas
     )
 
 

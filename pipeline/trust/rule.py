@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from pipeline.trust import series
 from pipeline.trust.directions import GRID, cosines, max_t_values, portable_normals, round_to_grid
-from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, JointTest
+from pipeline.trust.evidence import CONFIDENCE, DEGENERATE, IDENTICAL, POWER, STOPPED, TESTED, Evidence, JointTest
 from pipeline.trust.pooling import Prior, common_skewness, prior, skew_guarded, undo_skew_guard
 from pipeline.trust.series import is_constant, round_significant
 from pipeline.trust.student import t_quantile
@@ -27,17 +27,16 @@ from pipeline.trust.student import t_quantile
 
 def fill_stopped(ideas: Sequence[Sequence[float]], count: int, seed: int) -> list[Sequence[float]]:
     """Fill each idea up to `count` blocks.  Its noise depends on the number of its blocks and its place alone."""
-    return [blocks if len(blocks) == count else _fill_one(blocks, count, seed, k) for k, blocks in enumerate(ideas)]
+    whole = [*ideas]
+    for place, blocks in enumerate(ideas):
+        if len(blocks) < count:
+            mean = fsum(blocks) / len(blocks)
+            size = sqrt(fsum((block - mean) ** 2 for block in blocks) / (len(blocks) - 1))
+            noise = portable_normals(seed, f"filled/{place}", count - len(blocks))
+            whole[place] = [*blocks, *(float(z) / GRID * size for z in noise)]
+    return whole
 
 
-def _fill_one(blocks: Sequence[float], count: int, seed: int, place: int) -> list[float]:
-    mean = fsum(blocks) / len(blocks)
-    size = sqrt(fsum((block - mean) ** 2 for block in blocks) / (len(blocks) - 1))
-    return [*blocks, *(float(z) / GRID * size for z in portable_normals(seed, f"filled/{place}", count - len(blocks)))]
-
-
-POWER = 0.8  # the chance to find a detectable effect
-CONFIDENCE = 0.95  # that of an upper bound
 TIE = 1e-9  # random t within this of an observed one count as reaching it
 
 Blocks = Sequence[float]
@@ -64,6 +63,11 @@ class _Noise(NamedTuple):
 
     def squares(self, idea: _Idea) -> float:
         return self.prior.squares(idea.length, self.blocks)
+
+    def error(self, idea: _Idea) -> float:
+        """The standard error of a mean, from the rest of the squares and the common noise."""
+        rest = max(0.0, idea.length - self.blocks * idea.mean**2)
+        return sqrt((rest + self.squares(idea)) / self.df / self.blocks)
 
 
 class _Chance(NamedTuple):
@@ -106,9 +110,11 @@ def weigh(
     noise = _Noise(count, prior([idea.length for idea in ideas], count), common_skewness(full))
     chance = _chance(ideas, noise, alpha, seed, draws)
     tested = {k: idea for k, idea in zip(live, ideas, strict=True) if standings[k] == TESTED}
-    found = _tested_evidence(tested, noise, chance)
-    rest = {k: _untested_evidence(standings[k], deltas[k]) for k in range(len(deltas)) if k not in tested}
-    evidence = tuple(({**found, **rest})[k] for k in range(len(deltas)))
+    shrink = _shrink([idea.mean for idea in tested.values()], [*map(noise.error, tested.values())])
+    evidence = tuple(
+        _tested_evidence(tested[k], shrink, noise, chance) if k in tested else _untested_evidence(standing, deltas[k])
+        for k, standing in enumerate(standings)
+    )
     critical = round_significant(chance.critical) if ideas else 0.0
     sd = round_significant(sqrt(noise.prior.variance))
     return JointTest(evidence, count, alpha, critical, noise.df, noise.prior.df, sd, used, draws)
@@ -136,15 +142,12 @@ def _standing_of(blocks: Blocks, count: int) -> str:
 def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
     """Ideas with their coordinates.  Blocks without order are sorted, so that p does not depend on the order of blocks
     or ideas even by the random directions; they are their own coordinates."""
-    count = len(ideas[0]) if ideas else 0
-    by_size = sorted(zip(*ideas, strict=True), key=sorted)
-    means = [fsum(blocks) / count for blocks in ideas]
     if rho:
         rows: list[Sequence[float]] = [series.coordinates(blocks, rho) for blocks in ideas]
     else:
-        rows = list(zip(*by_size, strict=True))
-    lengths = [fsum(y * y for y in row) for row in rows]
-    return [_Idea(*idea) for idea in zip(means, rows, lengths, strict=True)]
+        rows = [*zip(*sorted(zip(*ideas, strict=True), key=sorted), strict=True)]
+    pairs = zip(ideas, rows, strict=True)
+    return [_Idea(fsum(blocks) / len(blocks), row, fsum(y * y for y in row)) for blocks, row in pairs]
 
 
 def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draws: int) -> _Chance:
@@ -152,18 +155,6 @@ def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draw
         return _Chance((), alpha)
     angles = cosines([round_to_grid(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
     return _Chance(max_t_values(angles, [noise.squares(idea) / idea.length for idea in ideas], noise.df), alpha)
-
-
-def _tested_evidence(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) -> dict[int, Evidence]:
-    errors = {k: _error(idea, noise) for k, idea in ideas.items()}
-    shrink = _shrink([idea.mean for idea in ideas.values()], [*errors.values()])
-    return {k: _evidence_of(idea, errors[k], shrink, noise, chance) for k, idea in ideas.items()}
-
-
-def _error(idea: _Idea, noise: _Noise) -> float:
-    """The standard error of the mean, from the rest of the squares and the common noise."""
-    rest = max(0.0, idea.length - noise.blocks * idea.mean**2)
-    return sqrt((rest + noise.squares(idea)) / noise.df / noise.blocks)
 
 
 def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
@@ -175,7 +166,8 @@ def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
     return effect / (effect + luck)
 
 
-def _evidence_of(idea: _Idea, error: float, shrink: float, noise: _Noise, chance: _Chance) -> Evidence:
+def _tested_evidence(idea: _Idea, shrink: float, noise: _Noise, chance: _Chance) -> Evidence:
+    error = noise.error(idea)
     t = round_significant(skew_guarded(idea.mean / error, noise.lean, noise.blocks))
     reach = undo_skew_guard(chance.critical, noise.lean, noise.blocks)
     numbers = (

@@ -8,10 +8,11 @@ it varies than row 0 does, so that it shows the noise of the mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import cos, fsum, pi, sqrt
 from operator import mul
+from typing import Any
 
 DIGITS = 12
 SAME = 1e-12  # in units of the values: differences up to it are none
@@ -35,12 +36,10 @@ def reduce_configs(rows: Sequence[Sequence[float]]) -> list[float]:
 
 def differences(candidate: Sequence[float], baseline: Sequence[float], sign: float = 1.0) -> list[float]:
     """Differences block by block, more is better; those of float noise are zero."""
-    return [_difference(new, old, sign) for new, old in zip(candidate, baseline, strict=True)]
-
-
-def _difference(new: float, old: float, sign: float) -> float:
-    delta = new - old
-    return round_significant(sign * delta) if abs(delta) > SAME * max(abs(new), abs(old)) else 0.0
+    return [
+        round_significant(sign * (new - old)) if abs(new - old) > SAME * max(abs(new), abs(old)) else 0.0
+        for new, old in zip(candidate, baseline, strict=True)
+    ]
 
 
 LARGEST_RHO = 0.9  # a larger one cannot be told from a trend
@@ -59,15 +58,15 @@ def dct_rows(blocks: int) -> tuple[tuple[float, ...], ...]:
 @lru_cache(maxsize=64)
 def row_sizes(blocks: int, rho: float) -> tuple[float, ...]:
     """The standard deviation of each row under AR(1) noise, over that of row 0."""
-    variances = [_variance(row, rho) for row in dct_rows(blocks)]
+    variances = [weighted_variance(row, rho) for row in dct_rows(blocks)]
     return tuple(sqrt(v / variances[0]) for v in variances)
 
 
-def _variance(row: Sequence[float], rho: float) -> float:
-    """The variance of the weighted sum of blocks with autocorrelation rho ** distance."""
+def weighted_variance(row: Iterable[Any], rho: Any) -> Any:
+    """The variance of the weighted sum of blocks with autocorrelation rho ** distance; also of many rows, as arrays."""
     before, total = 0.0, 0.0
     for weight in row:
-        total += weight * (weight + 2 * before)
+        total = total + weight * (weight + 2 * before)
         before = rho * (before + weight)
     return total
 
@@ -90,15 +89,17 @@ def rho_to_use(ideas: Sequence[Sequence[float]], ordered: bool, rho: float | Non
 
 
 def autocorrelation(ideas: Sequence[Sequence[float]]) -> float:
-    """Estimate rho by the lag-1 correlation over all ideas, corrected for its bias and a little higher: too low a rho
-    promotes noise, too high a one only costs power."""
-    blocks = len(ideas[0])
-    found = fsum(map(_lag_1_correlation, ideas)) / len(ideas)
-    rho = found + (1 + 3 * found) / (blocks - 1) + RHO_SAFETY / sqrt(blocks)
+    """Estimate rho by the lag-1 correlation over all ideas, a little higher: too low a rho promotes noise, too high a
+    one only costs power."""
+    blocks, lags = len(ideas[0]), []
+    for idea in ideas:
+        mean = fsum(idea) / blocks
+        off = [block - mean for block in idea]
+        lags.append(fsum(map(mul, off[1:], off[:-1])) / fsum(map(mul, off, off)))
+    rho: float = unbiased_rho(fsum(lags) / len(ideas), blocks) + RHO_SAFETY / sqrt(blocks)
     return round(min(LARGEST_RHO, max(0.0, rho)), 6)
 
 
-def _lag_1_correlation(blocks: Sequence[float]) -> float:
-    mean = fsum(blocks) / len(blocks)
-    off = [block - mean for block in blocks]
-    return fsum(map(mul, off[1:], off[:-1])) / fsum(map(mul, off, off))
+def unbiased_rho(lag: Any, blocks: int) -> Any:
+    """A lag-1 correlation, or an array of them, corrected for its bias."""
+    return lag + (1 + 3 * lag) / (blocks - 1)

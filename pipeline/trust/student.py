@@ -32,7 +32,7 @@ def t_quantile(p: float, df: float) -> float:
     while high - low > 1e-13 * max(1.0, high):
         middle = (low + high) / 2
         low, high = (middle, high) if t_cdf(middle, df) < p else (low, middle)
-    return round((low + high) / 2, DECIMALS) + 0.0
+    return round((low + high) / 2, DECIMALS)
 
 
 def _beta(x: float, rest: float, a: float, b: float) -> float:

@@ -13,4 +13,5 @@ live       the display on a terminal, redrawn in place
 graph      a graph as text and as SVG
 plan       the plan of a build as a table and as JSON
 why        reasons why targets are stale, in words
+info       details of a target, step or run as a table
 pages      parts of HTML pages"""

@@ -5,7 +5,6 @@ all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,34 +26,24 @@ class Build(NamedTuple):
 
 
 class Reporter:
-    """Listener to a build; this one ignores everything.  The main thread calls all but `stopping`."""
+    """Listener to a build; this one ignores everything.
+
+    begin: remembers; effects start with `initialize`, from where on `complete_run` is sure to follow (doit's names)
+    stopping: nothing more will be started; called by any thread and by signal handlers, it sets a mark, no more
+    target_progress: how far a target is"""
 
     def __init__(self, outstream: Any, options: Mapping[str, Any]) -> None:
         self.outstream = outstream
 
     def begin(self, build: Build) -> None:
-        """Remember the build: effects start with `initialize`, from where on `complete_run` is sure to follow."""
         self.build = build
 
-    def stopping(self, why: str) -> None:
-        """Note that nothing more will be started.  Called by any thread and by signal handlers: set a mark, no more."""
-
+    def initialize(self, tasks: Any, selected: Any) -> None: ...
+    def stopping(self, why: str) -> None: ...
     def target_started(self, target: Target) -> None: ...
-
-    def target_progress(self, target: Target, line: str) -> None:
-        """Report how far a target is."""
-
+    def target_progress(self, target: Target, line: str) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
-
-    def initialize(self, tasks: Any, selected: Any) -> None:
-        """Start: doit's name for it."""
-
-    def complete_run(self) -> None:
-        """End: doit's name for it."""
-
-    def runtime_error(self, msg: str) -> None:
-        """Report what went wrong in doit itself."""
-        sys.stderr.write(f"{msg}\n")
+    def complete_run(self) -> None: ...
 
 
 class Recorder(Reporter):
@@ -82,14 +71,14 @@ class Recorder(Reporter):
         for i in sorted(self.build.needed):
             name = self.build.targets[i].name
             above = [self.build.targets[j].name for j in self.build.above(i) if j in behind] if behind else []
-            found = self.outcomes.get(name) or self._unended_outcome(i, name, above)
-            if found.status == FAILED or above:
+            outcome = Outcome(FRESH)
+            if name in self.outcomes:
+                outcome = self.outcomes[name]
+            elif name in self.running:
+                outcome = Outcome(SKIPPED, why=f"stopped while it ran: {self.stopped}")
+            elif i in self.build.todo:
+                why = needs_message(above) if above else self.stopped or "the build stopped before it"
+                outcome = Outcome(SKIPPED, why=why)
+            if outcome.status == FAILED or above:
                 behind.add(i)
-            yield name, found
-
-    def _unended_outcome(self, i: int, name: str, above: list[str]) -> Outcome:
-        if i not in self.build.todo:
-            return Outcome(FRESH)
-        if name in self.running:
-            return Outcome(SKIPPED, why=f"stopped while it ran: {self.stopped}")
-        return Outcome(SKIPPED, why=needs_message(above) if above else self.stopped or "the build stopped before it")
+            yield name, outcome

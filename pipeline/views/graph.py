@@ -6,14 +6,14 @@ after the steps it reads from.  The picture is light or dark as the reader prefe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
 from pipeline.core.text import join_names, target_count
-from pipeline.views.layout import Layout, Point, Spacing, layout
+from pipeline.views.layout import Layout, Spacing, layout
 
 STATUSES = (FRESH, STALE, FAILED, IGNORED)
 
@@ -44,46 +44,37 @@ class Chart(NamedTuple):
         return sum((Counter(box.statuses) for box in self.boxes), Counter())
 
 
-def make_chart(title: str, graph: Graph, shown: Iterable[int], status: Mapping[int, str], full: bool = False) -> Chart:
-    """Make a chart of `shown`, targets in graph order.  Names go without their run as long as there is only one."""
+def make_chart(title: str, graph: Graph, status: Mapping[int, str], full: bool = False) -> Chart:
+    """Make a chart of targets by their status, in graph order.  Names go without their run if there is only one."""
     groups: dict[str, list[int]] = {}
-    for i in shown:
+    for i in status:
         name = graph.targets[i].name
         groups.setdefault(name if full else step_of(name), []).append(i)
     place = {i: n for n, group in enumerate(groups.values()) for i in group}
     one_run = len({graph.targets[i].run for i in place}) == 1
     names = [name.partition(":")[2] if one_run else name for name in groups]
-    pairs = zip(names, groups.values(), strict=True)
-    return Chart(title, [_make_box(graph, name, group, place, status) for name, group in pairs])
+    boxes = []
+    for name, group in zip(names, groups.values(), strict=True):
+        targets = [graph.targets[i] for i in group]
+        reads = {place[j] for i in group for j in graph.above(i) if j in place} - {place[group[0]]}
+        numbers = Counter(status[i] for i in group)
+        counted = {s: numbers[s] for s in STATUSES if numbers[s]}
+        boxes.append(Box(name, counted, tuple(sorted(reads)), tuple(_box_facts(targets, [status[i] for i in group]))))
+    return Chart(title, boxes)
 
 
-def _make_box(
-    graph: Graph, name: str, group: Sequence[int], place: Mapping[int, int], status: Mapping[int, str]
-) -> Box:
-    here = place[group[0]]
-    reads = {place[j] for i in group for j in graph.above(i) if j in place} - {here}
-    numbers = Counter(status[i] for i in group)
-    counted = {s: numbers[s] for s in STATUSES if numbers[s]}
-    return Box(name, counted, tuple(sorted(reads)), _box_facts(graph, group, status))
-
-
-def _box_facts(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tuple[str, ...]:
-    targets = [graph.targets[i] for i in group]
-    files = dict.fromkeys(path for t in targets for path in t.inputs)
-    outputs = [path for t in targets for path in t.outputs]
-    reads = [f"reads {join_names(list(files))}"] if files else []
-    return (*_status_facts(targets, [status[i] for i in group]), *reads, f"writes {join_names(outputs)}")
-
-
-def _status_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[str]:
-    """Yield statuses; of many targets, those are named that are not fresh."""
+def _box_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[str]:
+    """Yield statuses and files; of many targets, those are named that are not fresh."""
     if len(targets) == 1:
         yield f"{targets[0].name}: {statuses[0]}"
-        return
-    yield target_count(len(targets))
-    for wrong in (FAILED, STALE, IGNORED):
-        if names := [t.name for t, status in zip(targets, statuses, strict=True) if status == wrong]:
-            yield f"{wrong}: {join_names(names)}"
+    else:
+        yield target_count(len(targets))
+        for wrong in (FAILED, STALE, IGNORED):
+            if names := [t.name for t, status in zip(targets, statuses, strict=True) if status == wrong]:
+                yield f"{wrong}: {join_names(names)}"
+    if files := list(dict.fromkeys(path for t in targets for path in t.inputs)):
+        yield f"reads {join_names(files)}"
+    yield f"writes {join_names([path for t in targets for path in t.outputs])}"
 
 
 def counts_text(statuses: Mapping[str, int]) -> str:
@@ -99,13 +90,8 @@ def chart_text(chart: Chart) -> str:
     reads = [f"<- {join_names([chart.boxes[i].name for i in box.reads])}" if box.reads else "" for box in chart.boxes]
     names, arrows = (max(map(len, texts), default=0) for texts in ([box.label for box in chart.boxes], reads))
     rows = zip(chart.boxes, reads, strict=True)
-    return "\n".join(
-        [
-            head,
-            "",
-            *(f"  {box.label:{names}}  {above:{arrows}}  {counts_text(box.statuses)}" for box, above in rows),
-        ]
-    )
+    lines = [f"  {box.label:{names}}  {above:{arrows}}  {counts_text(box.statuses)}" for box, above in rows]
+    return "\n".join([head, "", *lines])
 
 
 MARGIN = 28
@@ -130,23 +116,30 @@ DARK = {
 
 def chart_svg(chart: Chart) -> str:
     flat = all(box.size == 1 for box in chart.boxes) and len(chart.boxes) > 20
-    sizes = [(_box_width(box, flat), FLAT if flat else TALL) for box in chart.boxes]
+    tall = FLAT if flat else TALL
     edges = sorted({(min(a, b), max(a, b)) for b, box in enumerate(chart.boxes) for a in box.reads})
-    placed = layout(sizes, edges, Spacing(110, 8, 8, centred=True) if flat else Spacing(64, 18, 10))
-    width = max(placed.width, _head_width(chart)) + 2 * MARGIN + STACK
+    spacing = Spacing(110, 8, 8, centred=True) if flat else Spacing(64, 18, 10)
+    names = [LETTER * len(box.label) for box in chart.boxes]
+    counts = [SMALL_LETTER * len(counts_text(box.statuses)) for box in chart.boxes]
+    widths = [name + 34 if flat else max(name, count) + 28 for name, count in zip(names, counts, strict=True)]
+    placed = layout([(width, tall) for width in widths], edges, spacing)
+    headline = f"{chart.title}: {target_count(chart.statuses.total())}"
+    legend, legend_width = _legend(chart)
+    width = max(placed.width, legend_width, 10 * len(headline)) + 2 * MARGIN + STACK
     height = placed.height + HEAD + 2 * MARGIN + STACK
     size = f'width="{width:.0f}" height="{height:.0f}"'
     view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title"'
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
-        f'<title id="title">{escape(_headline(chart))}</title>',
+        f'<title id="title">{escape(headline)}</title>',
         f"<style>{_style_rules(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style_rules(DARK)} }}</style>",
         TIP,
         f'<rect class="paper" {size}/>',
-        *_svg_head(chart),
+        f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{escape(headline)}</text>',
+        *legend,
         f'<g transform="translate({MARGIN} {MARGIN + HEAD})">',
         *_arrows(chart, placed),
-        *(line for v, box in enumerate(chart.boxes) for line in _box_svg(box, placed.boxes[v], sizes[v][1], flat)),
+        *(line for v, box in enumerate(chart.boxes) for line in _box_svg(box, placed.boxes[v], tall, flat)),
         "</g>",
         "</svg>",
         "",
@@ -166,35 +159,20 @@ def _style_rules(colours: Mapping[str, str]) -> str:
     ])  # fmt: skip
 
 
-def _headline(chart: Chart) -> str:
-    return f"{chart.title}: {target_count(chart.statuses.total())}"
-
-
-def _head_width(chart: Chart) -> float:
-    legend = sum(26 + SMALL_LETTER * len(text) for _, text in _legend(chart))
-    return max(legend, 10 * len(_headline(chart)))
-
-
-def _legend(chart: Chart) -> list[tuple[str, str]]:
-    total = chart.statuses
-    return [(status, f"{total[status]} {status}") for status in STATUSES if total[status]]
-
-
-def _svg_head(chart: Chart) -> Iterator[str]:
-    yield f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{escape(_headline(chart))}</text>'
-    x = float(MARGIN)
-    for status, text in _legend(chart):
-        yield f'<circle class="{status}" cx="{x + 5:.1f}" cy="{MARGIN + 32}" r="4.5"/>'
-        yield f'<text class="small" x="{x + 15:.1f}" y="{MARGIN + 36}">{text}</text>'
-        x += 26 + SMALL_LETTER * len(text)
-
-
-def _box_width(box: Box, flat: bool) -> float:
-    name = LETTER * len(box.label)
-    return name + 34 if flat else max(name, SMALL_LETTER * len(counts_text(box.statuses))) + 28
+def _legend(chart: Chart) -> tuple[list[str], float]:
+    """The legend and its width."""
+    total, lines, width = chart.statuses, [], 0.0
+    for status in STATUSES:
+        if total[status]:
+            x, text = MARGIN + width, f"{total[status]} {status}"
+            lines.append(f'<circle class="{status}" cx="{x + 5:.1f}" cy="{MARGIN + 32}" r="4.5"/>')
+            lines.append(f'<text class="small" x="{x + 15:.1f}" y="{MARGIN + 36}">{text}</text>')
+            width += 26 + SMALL_LETTER * len(text)
+    return lines, width
 
 
 def _box_svg(box: Box, place: tuple[float, float, float], height: float, flat: bool) -> Iterator[str]:
+    """Draw a target by its status; a step with name, counts, and a bar with the share of each status."""
     left, top, width = place
     yield f'<g transform="translate({left:.1f} {top:.1f})">'
     yield f"<title>{escape(chr(10).join((box.label, *box.facts)))}</title>"
@@ -202,43 +180,30 @@ def _box_svg(box: Box, place: tuple[float, float, float], height: float, flat: b
         by = sheet * STACK / 2
         yield f'<rect class="card" x="{by}" y="{by}" width="{width:.1f}" height="{height}" rx="7"/>'
     yield f'<rect class="card" width="{width:.1f}" height="{height}" rx="7"/>'
-    yield from _flat_box(box, height) if flat else _tall_box(box, width, height)
+    if flat:
+        yield f'<circle class="{next(iter(box.statuses))}" cx="13" cy="{height / 2}" r="4.5"/>'
+        yield f'<text x="24" y="{height / 2 + 4.5}">{escape(box.label)}</text>'
+    else:
+        yield f'<text x="14" y="20">{escape(box.label)}</text>'
+        yield f'<text class="small" x="14" y="35">{counts_text(box.statuses)}</text>'
+        x, whole = 14.0, width - 28
+        for status, n in box.statuses.items():
+            share = whole * n / box.size
+            yield f'<rect class="{status}" x="{x:.1f}" y="{height - 9}" width="{share:.1f}" height="3" rx="1.5"/>'
+            x += share
     yield "</g>"
 
 
-def _flat_box(box: Box, height: float) -> Iterator[str]:
-    yield f'<circle class="{next(iter(box.statuses))}" cx="13" cy="{height / 2}" r="4.5"/>'
-    yield f'<text x="24" y="{height / 2 + 4.5}">{escape(box.label)}</text>'
-
-
-def _tall_box(box: Box, width: float, height: float) -> Iterator[str]:
-    """Draw name, counts, and a bar with the share of each status."""
-    yield f'<text x="14" y="20">{escape(box.label)}</text>'
-    yield f'<text class="small" x="14" y="35">{counts_text(box.statuses)}</text>'
-    x, whole = 14.0, width - 28
-    for status, n in box.statuses.items():
-        share = whole * n / box.size
-        yield f'<rect class="{status}" x="{x:.1f}" y="{height - 9}" width="{share:.1f}" height="3" rx="1.5"/>'
-        x += share
-
-
 def _arrows(chart: Chart, placed: Layout) -> Iterator[str]:
+    """Draw arrows: bends between columns, straight lines through them."""
     for b, box in enumerate(chart.boxes):
-        for a in box.reads:
-            if a < b:
-                yield f'<path class="arrow" d="{_curve(placed.routes[a, b])}" marker-end="url(#tip)"/>'
-            else:  # steps that take turns: this arrow leads back
-                yield f'<path class="arrow" d="{_curve(placed.routes[b, a])}" marker-start="url(#tip)"/>'
-
-
-def _curve(route: list[Point]) -> str:
-    """Path of an arrow: bends between columns, straight lines through them."""
-    x, y = route[0]
-    steps = [f"M{x:.1f} {y:.1f}"]
-    for i, (to_x, to_y) in enumerate(route[1:]):
-        half = (x + to_x) / 2
-        straight = i % 2 == 1 or abs(to_y - y) < 0.5
-        bend = "L" if straight else f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} "
-        steps.append(f"{bend}{to_x:.1f} {to_y:.1f}")
-        x, y = to_x, to_y
-    return " ".join(steps)
+        for a in box.reads:  # of steps that take turns an arrow leads back
+            ((x, y), *points), end = (placed.routes[a, b], "end") if a < b else (placed.routes[b, a], "start")
+            path = [f"M{x:.1f} {y:.1f}"]
+            for i, (to_x, to_y) in enumerate(points):
+                half = (x + to_x) / 2
+                straight = i % 2 == 1 or abs(to_y - y) < 0.5
+                bend = "L" if straight else f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} "
+                path.append(f"{bend}{to_x:.1f} {to_y:.1f}")
+                x, y = to_x, to_y
+            yield f'<path class="arrow" d="{" ".join(path)}" marker-{end}="url(#tip)"/>'

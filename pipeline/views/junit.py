@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -40,37 +40,31 @@ def junit_document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stoppe
     for name, outcome in ended:
         by_run.setdefault(name.partition(":")[0], {})[name] = outcome
     for run, own in by_run.items():
-        counts = _counts(own.values())
-        suite = SubElement(top, "testsuite", {"name": run, "timestamp": f"{begun:%Y-%m-%dT%H:%M:%S}", **counts})
+        counts = {
+            "tests": len(own),
+            "failures": sum(o.status == FAILED for o in own.values()),
+            "errors": 0,
+            "skipped": sum(o.status in (SKIPPED, IGNORED) for o in own.values()),
+            "time": f"{sum(o.seconds for o in own.values()):.3f}",
+        }
+        suite = SubElement(top, "testsuite", name=run, timestamp=f"{begun:%Y-%m-%dT%H:%M:%S}")
+        suite.attrib.update({name: str(value) for name, value in counts.items()})
         if stopped:
             _property(suite, "stopped", stopped)
         for name, outcome in own.items():
-            _case(suite, name, outcome)
+            step, time = step_of(name).replace(":", "."), f"{outcome.seconds:.3f}"
+            case = SubElement(suite, "testcase", name=xml_text(name), classname=xml_text(step), time=time)
+            if outcome.status == FAILED:
+                failure = SubElement(case, "failure", message=xml_text(outcome.why), type="failed")
+                log = [*log_tail(outcome.log), f"log: {outcome.log}"] if outcome.log else [outcome.why]
+                failure.text = xml_text("\n".join(log))
+            elif outcome.status in (SKIPPED, IGNORED):
+                SubElement(case, "skipped", message=xml_text(outcome.why or outcome.status))
+            elif outcome.status != BUILT:
+                _property(case, "status", outcome.status)
     indent(top)
     text: str = tostring(top, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
-
-
-def _counts(outcomes: Collection[Outcome]) -> dict[str, str]:
-    failures = sum(o.status == FAILED for o in outcomes)
-    skipped = sum(o.status in (SKIPPED, IGNORED) for o in outcomes)
-    time = f"{sum(o.seconds for o in outcomes):.3f}"
-    total = str(len(outcomes))
-    return {"tests": total, "failures": str(failures), "errors": "0", "skipped": str(skipped), "time": time}
-
-
-def _case(suite: Element, name: str, outcome: Outcome) -> None:
-    step = step_of(name).replace(":", ".")
-    case = SubElement(suite, "testcase", name=xml_text(name), classname=xml_text(step), time=f"{outcome.seconds:.3f}")
-    if outcome.status == FAILED:
-        failure = SubElement(case, "failure", message=xml_text(outcome.why), type="failed")
-        failure.text = xml_text(
-            "\n".join([*log_tail(outcome.log), f"log: {outcome.log}"]) if outcome.log else outcome.why
-        )
-    elif outcome.status in (SKIPPED, IGNORED):
-        SubElement(case, "skipped", message=xml_text(outcome.why or outcome.status))
-    elif outcome.status != BUILT:
-        _property(case, "status", outcome.status)
 
 
 def _property(parent: Element, name: str, value: str) -> None:

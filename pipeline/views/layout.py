@@ -17,8 +17,7 @@ PULL_OF_LINES = 4.0  # how much more a line that only passes through wants to be
 
 
 class Spacing(NamedTuple):
-    """Distances.  `centred` puts boxes in the middle of all their neighbours; else arrows are straight where they can
-    be."""
+    """Distances.  `centred`: boxes in the middle of all their neighbours; else arrows as straight as they can be."""
 
     column: float
     row: float
@@ -43,19 +42,19 @@ def layout(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge], spacing:
     middles = _middles(grid, [size[1] for size in sizes], spacing)
     widths = [max((sizes[v][0] for v in column if v < len(sizes)), default=0.0) for column in grid.columns]
     lefts = [sum(widths[:i]) + spacing.column * i for i in range(len(widths))]
-    boxes = [
-        (lefts[grid.layer[v]], middles[v] - height / 2, widths[grid.layer[v]]) for v, (_, height) in enumerate(sizes)
-    ]
     spans = [(lefts[layer], lefts[layer] + widths[layer]) for layer in grid.layer]
-    routes = {edge: _route(way, spans, middles) for edge, way in grid.ways.items()}
+    boxes = [(spans[v][0], middles[v] - height / 2, widths[grid.layer[v]]) for v, (_, height) in enumerate(sizes)]
+    routes: dict[Edge, list[Point]] = {}
+    for edge, (first, *bends, last) in grid.ways.items():
+        passed = [(x, middles[bend]) for bend in bends for x in spans[bend]]
+        routes[edge] = [(spans[first][1], middles[first]), *passed, (spans[last][0], middles[last])]
     bottom = max((top + size[1] for (_, top, _), size in zip(boxes, sizes, strict=True)), default=0.0)
     lowest = max((y for route in routes.values() for _, y in route), default=0.0)
     return Layout(boxes, routes, lefts[-1] + widths[-1] if widths else 0.0, max(bottom, lowest))
 
 
 def layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """Column of each box: one after the last it reads; a box that reads nothing stands right before its first
-    reader."""
+    """Column of each box: one after the last it reads; right before its first reader if it reads nothing."""
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
@@ -75,8 +74,11 @@ class _Grid:
 
     def __init__(self, layer: Sequence[int], edges: Sequence[Edge]) -> None:
         self.layer = list(layer)
-        self.boxes = len(layer)
-        self.ways: dict[Edge, list[int]] = {edge: self._way(*edge) for edge in edges}
+        self.ways: dict[Edge, list[int]] = {}
+        for a, b in edges:
+            between = range(self.layer[a] + 1, self.layer[b])
+            self.ways[a, b] = [a, *range(len(self.layer), len(self.layer) + len(between)), b]
+            self.layer.extend(between)
         self.columns: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
         for v, place in enumerate(self.layer):
             self.columns[place].append(v)
@@ -87,31 +89,20 @@ class _Grid:
                 self.after[a].append(b)
                 self.before[b].append(a)
 
-    def _way(self, a: int, b: int) -> list[int]:
-        between = range(self.layer[a] + 1, self.layer[b])
-        bends = [len(self.layer) + i for i in range(len(between))]
-        self.layer.extend(between)
-        return [a, *bends, b]
-
     def sort(self) -> None:
-        """Move each vertex to the mean place of its neighbours, rightwards and leftwards in turn; the best order
-        stays."""
+        """Move each vertex to the mean place of its neighbours, to and fro; the best order stays."""
         best = [list(column) for column in self.columns]
         fewest = self._crossings()
         for sweep in range(SWEEPS):
             rightwards = sweep % 2 == 0
             near = self.before if rightwards else self.after
             for column in self.columns if rightwards else reversed(self.columns):
-                self._sort_column(column, near)
+                place = self._places()
+                mean = {v: sum(place[u] for u in near[v]) / len(near[v]) if near[v] else place[v] for v in column}
+                column.sort(key=lambda v: (mean[v], place[v]))
             if (crossings := self._crossings()) < fewest:
                 fewest, best = crossings, [list(column) for column in self.columns]
         self.columns = best
-
-    def _sort_column(self, column: list[int], near: Sequence[Sequence[int]]) -> None:
-        place = self._places()
-        here = {v: float(place[v]) for v in column}
-        mean = {v: sum(place[u] for u in near[v]) / len(near[v]) if near[v] else here[v] for v in column}
-        column.sort(key=lambda v: (mean[v], here[v]))
 
     def _places(self) -> dict[int, int]:
         return {v: i for column in self.columns for i, v in enumerate(column)}
@@ -132,7 +123,10 @@ def _middles(grid: _Grid, heights: Sequence[float], spacing: Spacing) -> list[fl
     tall = [*heights, *[0.0] * (len(grid.layer) - len(heights))]
     pull = [1.0] * len(heights) + [PULL_OF_LINES] * (len(tall) - len(heights))
     middles = [0.0] * len(tall)
-    gaps = [[_gap(a, b, tall, grid.boxes, spacing) for a, b in pairwise(column)] for column in grid.columns]
+    gaps: list[list[float]] = []
+    for column in grid.columns:
+        pairs = [(a, b, spacing.row if min(a, b) < len(heights) else spacing.line) for a, b in pairwise(column)]
+        gaps.append([(tall[a] + tall[b]) / 2 + apart for a, b, apart in pairs])
     both = [before + after for before, after in zip(grid.before, grid.after, strict=True)]
     for sweep in range(SWEEPS + (CENTRING if spacing.centred else 1)):
         rightwards = sweep % 2 == 0
@@ -144,10 +138,6 @@ def _middles(grid: _Grid, heights: Sequence[float], spacing: Spacing) -> list[fl
                 middles[v] = middle
     top = min((m - t / 2 for m, t in zip(middles, tall, strict=True)), default=0.0)
     return [middle - top for middle in middles]
-
-
-def _gap(a: int, b: int, tall: Sequence[float], boxes: int, spacing: Spacing) -> float:
-    return (tall[a] + tall[b]) / 2 + (spacing.row if a < boxes or b < boxes else spacing.line)
 
 
 def space_out(wanted: Sequence[float], gaps: Sequence[float], pull: Sequence[float]) -> list[float]:
@@ -165,11 +155,3 @@ def space_out(wanted: Sequence[float], gaps: Sequence[float], pull: Sequence[flo
         blocks.append(block)
     flat = [mean for mean, _, members in blocks for _ in range(members)]
     return [mean + by for mean, by in zip(flat, shift, strict=False)]
-
-
-def _route(way: Sequence[int], spans: Sequence[tuple[float, float]], middles: Sequence[float]) -> list[Point]:
-    """Points from the right of the first box, straight through the columns between, to the left of the last."""
-    points = [(spans[way[0]][1], middles[way[0]])]
-    for bend in way[1:-1]:
-        points += [(spans[bend][0], middles[bend]), (spans[bend][1], middles[bend])]
-    return [*points, (spans[way[-1]][0], middles[way[-1]])]

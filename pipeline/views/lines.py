@@ -25,16 +25,10 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def outcome_line(name: str, outcome: Outcome) -> str:
     """Format an outcome: `built demo:a.1  0.3 s`."""
-    how = ", ".join(_circumstances(outcome)) if outcome.status == FAILED else ""
-    again = f" ({outcome.attempts} attempts)" if outcome.attempts > 1 else ""
-    time = duration(outcome.seconds)
+    attempts = f"{outcome.attempts} attempts" if outcome.attempts > 1 else ""
+    time, again = duration(outcome.seconds), f" ({attempts})" if attempts else ""
+    how = ", ".join([clean_line(outcome.why), *filter(None, [attempts, time if outcome.end else ""])])
     return OUTCOME_LINES[outcome.status].format(name=name, time=time, why=outcome.why, how=how, again=again)
-
-
-def _circumstances(failed: Outcome) -> list[str]:
-    attempts = [f"{failed.attempts} attempts"] if failed.attempts > 1 else []
-    took = [duration(failed.seconds)] if failed.end else []
-    return [clean_line(failed.why), *attempts, *took]
 
 
 def failure_lines(outcome: Outcome) -> list[str]:
@@ -45,8 +39,7 @@ def failure_lines(outcome: Outcome) -> list[str]:
 
 
 def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
-    """Format totals: `9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`; what was not reached is
-    `not run`."""
+    """Format totals: `9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`."""
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
     left = counts.get(SKIPPED, 0)
     targets = target_count(total)

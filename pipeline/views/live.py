@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target, room_label
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.core.text import duration, target_count
-from pipeline.views.events import Build
 from pipeline.views.lines import clean_line, encodable, failure_lines, outcome_line
-from pipeline.views.progress import Progress, RunningTarget
+from pipeline.views.progress import Progress
+from pipeline.views.reporters import Console
 
 RUNNING_SHOWN = 8
 BAR_WIDTH = 24
@@ -55,60 +55,49 @@ class ScreenLine(NamedTuple):
     width: int
 
 
-def fit_line(spans: Sequence[Span], width: int, look: TerminalFeatures) -> ScreenLine:
-    out, room = "", width
-    for style, text in spans:
-        shown = text[:room]
-        room -= len(shown)
-        out += paint(shown, style, look)
-    return ScreenLine(out, width - room)
-
-
 def paint(text: str, style: str, look: TerminalFeatures) -> str:
     return f"\x1b[{style}m{text}\x1b[0m" if look.colour and style and text else text
 
 
 def frame_lines(progress: Progress, now: float, width: int, height: int, look: TerminalFeatures) -> list[ScreenLine]:
-    """Lines of the display: at most `height`, each narrower than `width`, since a full line makes some terminals add
-    one."""
-    top = [_stopping_row(progress)] if progress.stopping else []
-    top += [_bar_row(progress, now, width - 1, look), _places_row(progress, width - 1)]
-    rows = [*top, *_running_rows(progress, now, width - 1, height - len(top), look)]
-    return [fit_line(spans, width - 1, look) for spans in rows[:height]]
-
-
-def _stopping_row(progress: Progress) -> list[Span]:
-    return [(RED, f"{progress.stopping}: waiting for {target_count(len(progress.running))} to end")]
+    """Lines of the display, each narrower than `width`, since a full line makes some terminals add one."""
+    rows: list[list[Span]] = []
+    if progress.stopping:
+        rows.append([(RED, f"{progress.stopping}: waiting for {target_count(len(progress.running))} to end")])
+    rows += [_bar_row(progress, now, width - 1, look), _places_row(progress, width - 1)]
+    rows += _running_rows(progress, now, width - 1, height - len(rows), look)
+    lines = []
+    for spans in rows[:height]:
+        line, room = "", width - 1
+        for style, text in spans:
+            line += paint(text[:room], style, look)
+            room -= len(text[:room])
+        lines.append(ScreenLine(line, width - 1 - room))
+    return lines
 
 
 def _bar_row(progress: Progress, now: float, width: int, look: TerminalFeatures) -> list[Span]:
     """Row with the bar and the counts; without room, the least important words go first, then the bar."""
-    words = _counters(progress, now)
-    while len(words) > 1 and _total_width(words.values()) > width:
-        del words[min(words)]
-    cells = min(BAR_WIDTH, width - _total_width(words.values()) - 2)
+    counts, rest = progress.counts, progress.rest(now)
+    left_out = counts.get(SKIPPED, 0) + counts.get(IGNORED, 0)
+    by_importance = [
+        (DIM, f"{left_out} skipped" if left_out else ""),
+        (DIM, f"{counts[FRESH]} fresh" if FRESH in counts else ""),
+        (DIM, duration(now - progress.begun, 0)),
+        (CYAN, f"{counts[RECALLED]} recalled" if RECALLED in counts else ""),
+        (GREEN, f"{counts[BUILT]} built" if BUILT in counts else ""),
+        (BOLD, f"ETA {duration(rest, 0)}" if rest is not None and rest > 0 and progress.running else ""),
+        (RED, f"{counts[FAILED]} failed" if FAILED in counts else ""),
+        (PLAIN, f"{progress.done_count}/{progress.total}"),
+    ]
+    words = [span for span in reversed(by_importance) if span[1]]
+    while len(words) > 1 and _total_width(words) > width:
+        del words[-1]
+    cells = min(BAR_WIDTH, width - _total_width(words) - 2)
     full = cells * progress.done_count // max(1, progress.total)
     done, open_ = look.bar
     bar = [(GREEN, done * full), (DIM, open_ * (cells - full)), (PLAIN, "  ")] if cells >= 5 else []
-    return [*bar, *_spaced(list(reversed(words.values())))]
-
-
-def _counters(progress: Progress, now: float) -> dict[int, Span]:
-    """Map importance to words, the least important first; they are shown the other way round."""
-    counts = progress.counts
-    rest = progress.rest(now)
-    left_out = counts.get(SKIPPED, 0) + counts.get(IGNORED, 0)
-    words = {
-        0: (DIM, f"{left_out} skipped" if left_out else ""),
-        1: (DIM, f"{counts[FRESH]} fresh" if FRESH in counts else ""),
-        2: (DIM, duration(now - progress.begun, 0)),
-        3: (CYAN, f"{counts[RECALLED]} recalled" if RECALLED in counts else ""),
-        4: (GREEN, f"{counts[BUILT]} built" if BUILT in counts else ""),
-        5: (BOLD, f"ETA {duration(rest, 0)}" if rest is not None and rest > 0 and progress.running else ""),
-        6: (RED, f"{counts[FAILED]} failed" if FAILED in counts else ""),
-        7: (PLAIN, f"{progress.done_count}/{progress.total}"),
-    }
-    return {importance: span for importance, span in words.items() if span[1]}
+    return [*bar, *_spaced(words)]
 
 
 def _spaced(spans: Sequence[Span]) -> list[Span]:
@@ -120,39 +109,37 @@ def _total_width(words: Iterable[Span]) -> int:
 
 
 def _places_row(progress: Progress, width: int) -> list[Span]:
-    """Row with how many run at once, of how many; then the same for each room, the fullest first, as far as
-    they fit."""
+    """Row with how many run at once, of how many; then the same for each room, the fullest first, as far as they fit.
+
+    A room is named with its run only where there are several."""
     taken = progress.places_taken()
-    rooms = sorted(taken, key=lambda room: (-taken[room] / progress.rooms[room], room))
-    busy = min(len(progress.running), progress.jobs)
-    words = [(PLAIN, f"{busy}/{progress.jobs} running")]
-    words += [(DIM, f"{_room_name(room, rooms)} {taken[room]}/{progress.rooms[room]}") for room in rooms]
+    several = len({room.partition(":")[0] for room in taken}) > 1
+    words = [(PLAIN, f"{min(len(progress.running), progress.jobs)}/{progress.jobs} running")]
+    for room in sorted(taken, key=lambda room: (-taken[room] / progress.rooms[room], room)):
+        run, _, name = room.partition(":")
+        label = f"{run}:{room_label(name)}" if several else room_label(name)
+        words.append((DIM, f"{label} {taken[room]}/{progress.rooms[room]}"))
     while len(words) > 1 and _total_width(words) > width:
         del words[-1]
     return _spaced(words)
 
 
-def _room_name(room: str, rooms: Sequence[str]) -> str:
-    """Name of a room, with the run only when there are several."""
-    run, _, name = room.partition(":")
-    return room_label(name) if len({r.partition(":")[0] for r in rooms}) == 1 else f"{run}:{room_label(name)}"
-
-
 def _running_rows(progress: Progress, now: float, width: int, height: int, look: TerminalFeatures) -> list[list[Span]]:
-    """Rows of the targets that have been running longest; a last row counts the rest."""
-    rows = max(0, min(height, RUNNING_SHOWN))
-    running = list(progress.running.values())
-    shown = running if len(running) <= rows else running[: max(0, rows - 1)]
-    more = len(running) - len(shown)
-    return [*(_running_row(r, now, width, look) for r in shown), *([[(DIM, f"{'':9}and {more} more")]] if more else [])]
+    """Rows of the targets that have been running longest; a last row counts the rest.
 
-
-def _running_row(running: RunningTarget, now: float, width: int, look: TerminalFeatures) -> list[Span]:
-    """Row of a target; of a name that is too long the end stays: it is what targets of a step differ in."""
-    time, name = f"{duration(now - running.since, 0):>8} ", running.name
-    over = len(time) + len(name) - width
-    shown = (PLAIN, look.cut + name[over + 1 :] if over > 0 else name)
-    return [(DIM, time), shown, *([(DIM, f"  {running.says}")] if running.says and over < 0 else [])]
+    Of a name that is too long the end stays: it is what targets of a step differ in."""
+    most, running = max(0, min(height, RUNNING_SHOWN)), list(progress.running.values())
+    shown = running if len(running) <= most else running[: max(0, most - 1)]
+    rows: list[list[Span]] = []
+    for each in shown:
+        time = f"{duration(now - each.since, 0):>8} "
+        over = len(time) + len(each.name) - width
+        rows.append([(DIM, time), (PLAIN, look.cut + each.name[over + 1 :] if over > 0 else each.name)])
+        if each.says and over < 0:
+            rows[-1].append((DIM, f"  {each.says}"))
+    if len(running) > len(shown):
+        rows.append([(DIM, f"{'':9}and {len(running) - len(shown)} more")])
+    return rows
 
 
 # Never more often than REDRAW, so that ten thousand events cost no more than ten; times tick on every TICK.
@@ -206,18 +193,15 @@ class Screen:
 
     def _draw(self, lines: list[ScreenLine]) -> None:
         """Draw in one write, so that nobody sees it half done."""
-        said = [self._pending_lines.popleft() for _ in range(len(self._pending_lines))]
-        if said or lines != self._drawn:
-            up = _rows_taken(self._drawn, self._size()[0])
-            rows = (f"{text}\n" for text in (*said, *(line.text for line in lines)))
-            self._write((HOME.format(up) if up else "") + "".join(rows))
-            self._drawn = lines
-
-    def _write(self, text: str) -> None:
-        if self._stream_closed:
+        lines_above = [self._pending_lines.popleft() for _ in range(len(self._pending_lines))]
+        if self._stream_closed or not (lines_above or lines != self._drawn):
             return
+        width = self._size()[0]
+        up = sum(max(1, -(-line.width // width)) for line in self._drawn)  # more once the terminal is narrower
+        rows = (f"{text}\n" for text in (*lines_above, *(line.text for line in lines)))
+        self._drawn = lines
         try:
-            self.stream.write(encodable(text, self.stream))
+            self.stream.write(encodable((HOME.format(up) if up else "") + "".join(rows), self.stream))
             self.stream.flush()
         except OSError:
             self._stream_closed = True  # the terminal was closed: there is nobody left to tell
@@ -238,22 +222,14 @@ class Screen:
             return True  # a terminal that does not control us knows no background
 
 
-def _rows_taken(lines: Iterable[ScreenLine], width: int) -> int:
-    """Rows that drawn lines take, which are more once the terminal has become narrower."""
-    return sum(max(1, -(-line.width // width)) for line in lines)
+class LiveConsole(Console):
+    """Reporter that takes events from the main thread while the screen's own thread draws."""
 
-
-class LiveDisplay:
-    """Display that takes events from the main thread while the screen's own thread draws."""
-
-    def __init__(self, stream: Any, shown: Collection[str], build: Build) -> None:
-        self.shown = shown
-        self.look = terminal_look(stream.encoding, os.environ)
-        self.progress = Progress(build, time.monotonic())
-        self.screen = Screen(stream, self._block)
+    def initialize(self, tasks: Any, selected: Any) -> None:
+        self.look = terminal_look(self.outstream.encoding, os.environ)
+        self.progress = Progress(self.build, time.monotonic())
+        self.screen = Screen(self.outstream, self._block)
         self._lock = Lock()
-
-    def open(self) -> None:
         self.screen.open()
 
     def close(self, last: str) -> None:
@@ -275,16 +251,16 @@ class LiveDisplay:
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         with self._lock:
-            if outcome.status in self.shown and self.progress.worth_a_line(target, outcome):
-                self._say(outcome_line(target.name, outcome), outcome)
+            super().target_ended(target, outcome)
             self.progress.target_ended(target, outcome)
         self.screen.redraw_soon()
 
-    def _say(self, text: str, outcome: Outcome) -> None:
-        word, rest = text[: len(outcome.status)], text[len(outcome.status) :]
-        self.screen.say(paint(word, STYLE[outcome.status], self.look) + rest)
-        for line in failure_lines(outcome):
-            self.screen.say(line)
+    def write_outcome(self, target: Target, outcome: Outcome) -> None:
+        if self.progress.worth_a_line(target, outcome):
+            line, word = outcome_line(target.name, outcome), outcome.status
+            self.screen.say(paint(word, STYLE[word], self.look) + line.removeprefix(word))
+            for more in failure_lines(outcome):
+                self.screen.say(more)
 
     def _block(self, width: int, height: int) -> list[ScreenLine]:
         with self._lock:

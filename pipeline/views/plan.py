@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.core.graph import step_of
@@ -46,57 +46,49 @@ class BuildPlan(NamedTuple):
 
 
 def plan_reasons(forecast: Forecast) -> tuple[str, ...]:
-    found = tuple(map(difference_text, forecast.reasons))
-    kept = forecast.action in (HELD, IGNORED)
-    return found if found and not kept else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
+    if forecast.reasons and forecast.action not in (HELD, IGNORED):
+        return tuple(map(difference_text, forecast.reasons))
+    return (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
 
 
 def plan_text(plan: BuildPlan, everything: bool) -> str:
     if not plan.items:
         return f"nothing to do: {target_count(plan.targets)} up to date"
     short = len(plan.items) > MANY_ITEMS and not everything
-    lines = [_totals_line(plan), *plan.outlook, ""]
-    if short:
-        first = f"the first {FIRST_ITEMS} of them, in order (--all shows all):"
-        lines += [*_table(_by_step(plan.items)), "", first, ""]
-    items = plan.items[:FIRST_ITEMS] if short else plan.items
-    lines += _table((item.action, item.name, _times([item]), _first_reason(item.why)) for item in items)
-    foot = [*_footnotes(plan)]
-    return "\n".join([*lines, *[""][: len(foot)], *foot])
-
-
-def _totals_line(plan: BuildPlan) -> str:
     numbers = {word: sum(item.action == action for item in plan.items) for action, word in ACTION_WORDS.items()}
     numbers[FRESH] = plan.targets - len(plan.items)
-    return f"{target_count(plan.targets)}: {', '.join(f'{n} {word}' for word, n in numbers.items() if n)}"
+    totals = ", ".join(f"{n} {word}" for word, n in numbers.items() if n)
+    lines = [f"{target_count(plan.targets)}: {totals}", *plan.outlook, ""]
+    if short:
+        first = f"the first {FIRST_ITEMS} of them, in order (--all shows all):"
+        groups: dict[tuple[str, str], list[PlanItem]] = {}  # targets of a step with the same action, in one row
+        for item in plan.items:
+            groups.setdefault((step_of(item.name), item.action), []).append(item)
+        rows = []
+        for (step, action), group in groups.items():
+            reasons = {item.why[0] for item in group}
+            reason = reasons.pop() if len(reasons) == 1 else f"{len(reasons)} reasons"
+            rows.append((action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _times(group), reason))
+        lines += [*_table(rows), "", first, ""]
+    items = plan.items[:FIRST_ITEMS] if short else plan.items
+    rows = []
+    for item in items:
+        more = f" and {len(item.why) - 1} more" if len(item.why) > 1 else ""
+        rows.append((item.action, item.name, _times([item]), item.why[0] + more))
+    foot = [*_footnotes(plan)]
+    return "\n".join([*lines, *_table(rows), *[""][: len(foot)], *foot])
 
 
-def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
-    rows = list(rows)
+def _table(rows: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
     names, times = (max(len(row[i]) for row in rows) for i in (1, 2))
     for action, name, time, reason in rows:
         yield f"  {action:8}  {name:{names}}  {time:>{times}}  {reason}".rstrip()
-
-
-def _by_step(items: Sequence[PlanItem]) -> Iterator[tuple[str, str, str, str]]:
-    """Rows of steps: targets of a step with the same action in one row."""
-    groups: dict[tuple[str, str], list[PlanItem]] = {}
-    for item in items:
-        groups.setdefault((step_of(item.name), item.action), []).append(item)
-    for (step, action), group in groups.items():
-        reasons = {item.why[0] for item in group}
-        reason = reasons.pop() if len(reasons) == 1 else f"{len(reasons)} reasons"
-        yield action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _times(group), reason
 
 
 def _times(items: Sequence[PlanItem]) -> str:
     known = [item.seconds for item in items if item.seconds is not None and item.action in (RUN, MAYBE)]
     about = "~" if any(item.guessed for item in items) else ""
     return about + _duration(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
-
-
-def _first_reason(reasons: Sequence[str]) -> str:
-    return reasons[0] + (f" and {len(reasons) - 1} more" if len(reasons) > 1 else "")
 
 
 def _footnotes(plan: BuildPlan) -> Iterator[str]:

@@ -18,34 +18,24 @@ SAMPLES = 1000
 SIBLINGS = 20
 
 
-class PendingTarget(NamedTuple):
-    """Target that has not ended yet; `seconds` if it has a time of its own."""
-
-    step: str
-    rooms: tuple[str, ...]
-    seconds: float | None
-
-
 class Eta:
     """Estimate of the rest of a build, from what is still to be done and what has ended."""
 
     def __init__(self, jobs: int, rooms: Mapping[str, int]) -> None:
         self.jobs, self.rooms = jobs, rooms
-        self.left: dict[str, PendingTarget] = {}
+        # Targets that have not ended yet: step, rooms, and seconds if it has a time of its own.
+        self.left: dict[str, tuple[str, tuple[str, ...], float | None]] = {}
         self.above: dict[str, set[str]] = {}  # step -> the steps it reads from; in an order that has those first
         self._took: dict[str, tuple[float, int]] = {}  # step -> sum and number of the times seen
 
     def expect(self, name: str, rooms: tuple[str, ...], seconds: float | None) -> None:
-        self.left[name] = PendingTarget(step_of(name), rooms, seconds)
+        self.left[name] = (step_of(name), rooms, seconds)
         if seconds is not None:
             self.learn(name, seconds)
 
     def learn(self, name: str, seconds: float) -> None:
         took, count = self._took.get(step := step_of(name), (0.0, 0))
         self._took[step] = (took + seconds, count + 1)
-
-    def end(self, name: str) -> None:
-        self.left.pop(name, None)
 
     def usual(self, step: str) -> float | None:
         took, count = self._took.get(step, (0.0, 0))
@@ -68,42 +58,34 @@ class Eta:
             for room in rooms:
                 work[room] = work.get(room, 0.0) + rest
             longest[step] = max(longest.get(step, 0.0), rest)
-        in_rooms = (work.get(room, 0.0) / places for room, places in self.rooms.items())
-        return max(alone / self.jobs, self._in_line(longest), *in_rooms)
-
-    def _in_line(self, longest: Mapping[str, float]) -> float:
-        """Longest time of steps that wait for each other, one after the other, whatever the number of jobs."""
-        until: dict[str, float] = {}
+        until: dict[str, float] = {}  # of steps that wait for each other, one after the other, however many jobs
         for step, above in self.above.items():
             until[step] = longest.get(step, 0.0) + max((until.get(a, 0.0) for a in above), default=0.0)
-        return max(until.values(), default=0.0)
+        in_rooms = (work.get(room, 0.0) / places for room, places in self.rooms.items())
+        return max(alone / self.jobs, *until.values(), *in_rooms)
 
 
 def eta_of_build(build: Build) -> Eta:
     """Make the estimate: of large steps a sample is looked up, and the rest counts as its mean."""
-    made = Eta(build.jobs, build.rooms)
+    eta = Eta(build.jobs, build.rooms)
     todo: dict[str, list[int]] = {}
     for i in sorted(build.todo):
         todo.setdefault(step_of(build.targets[i].name), []).append(i)
     each = max(1, SAMPLES // max(1, len(todo)))
     for step, own in todo.items():
-        made.above[step] = {step_of(build.targets[j].name) for j in build.above(own[0])} & {*made.above}
+        eta.above[step] = {step_of(build.targets[j].name) for j in build.above(own[0])} & {*eta.above}
         sampled = {*own[:: -(-len(own) // each)]}
         for i in own:
             target = build.targets[i]
-            made.expect(target.name, rooms_of(target), _seconds_taken(build.receipt(target)) if i in sampled else None)
-    _learn_from_siblings(made, build)
-    return made
-
-
-def _learn_from_siblings(made: Eta, build: Build) -> None:
-    """Learn the time of a step whose targets here were never built from others of it that were."""
-    asked = {step: SIBLINGS for step in made.above if made.usual(step) is None}
-    for i, target in enumerate(build.targets):
+            eta.expect(target.name, rooms_of(target), _seconds_taken(build.receipt(target)) if i in sampled else None)
+    # The time of a step whose targets here were never built is that of others of it that were.
+    asked = {step: SIBLINGS for step in eta.above if eta.usual(step) is None}
+    for i, target in enumerate(build.targets if asked else ()):
         if asked.get(step := step_of(target.name), 0) and i not in build.todo:
             asked[step] -= 1
             if (seconds := _seconds_taken(build.receipt(target))) is not None:
-                made.learn(target.name, seconds)
+                eta.learn(target.name, seconds)
+    return eta
 
 
 def _seconds_taken(receipt: Receipt | None) -> float | None:
@@ -150,7 +132,7 @@ class Progress:
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
         self.running.pop(target.name, None)
-        self._eta.end(target.name)
+        self._eta.left.pop(target.name, None)
         if outcome.status == BUILT:
             self._eta.learn(target.name, outcome.seconds)
 

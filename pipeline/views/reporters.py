@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
+from functools import partial
 from io import StringIO
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
@@ -72,113 +73,77 @@ def task_record(name: str, outcome: Outcome) -> dict[str, Any]:
 # A failure that so many lines were printed after has scrolled away.
 SCREENFUL = 20
 PAUSE = 1.0
-
-
-class Display(Protocol):
-    """Display of the events of a build while it runs."""
-
-    def open(self) -> None: ...
-    def close(self, last: str) -> None: ...
-    def stopping(self, why: str) -> None: ...
-    def target_started(self, target: Target) -> None: ...
-    def target_progress(self, target: Target, line: str) -> None: ...
-    def target_ended(self, target: Target, outcome: Outcome) -> None: ...
-
-
-class LogDisplay:
-    """Display with a line an event, each written out at once: it is read while the build goes on."""
-
-    def __init__(self, stream: Any, shown: Collection[str]) -> None:
-        self.stream, self.shown = stream, shown
-        self.lines = 0
-        self.failures: dict[str, int] = {}
-        self.last: dict[str, float] = {}
-
-    def open(self) -> None: ...
-
-    def stopping(self, why: str) -> None: ...
-
-    def target_started(self, target: Target) -> None: ...
-
-    def target_progress(self, target: Target, line: str) -> None:
-        """Write progress, at most a line a second: nobody reads more."""
-        if time.monotonic() - self.last.get(target.name, -PAUSE) >= PAUSE:
-            self.last[target.name] = time.monotonic()
-            self._write([f"{target.name}: {clean_line(line)}"])
-
-    def target_ended(self, target: Target, outcome: Outcome) -> None:
-        if outcome.status not in self.shown:
-            return
-        lines = [outcome_line(target.name, outcome), *failure_lines(outcome)]
-        self.lines += len(lines)
-        if outcome.status == FAILED:
-            self.failures[lines[0]] = self.lines
-        self._write(lines)
-
-    def close(self, last: str) -> None:
-        self._write([*(text for text, at in self.failures.items() if self.lines - at > SCREENFUL), last])
-
-    def _write(self, lines: list[str]) -> None:
-        self.stream.write("".join(f"{encodable(line, self.stream)}\n" for line in lines))
-        self.stream.flush()
+REPORTED = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
 
 
 class Console(Reporter):
-    """Reporter that counts, and leaves the display to what suits the stream."""
+    """Reporter with a line an event, each written out at once: it is read while the build goes on."""
 
-    shown: Collection[str] = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
+    def __init__(self, outstream: Any, options: Mapping[str, Any], shown: Collection[str] = REPORTED) -> None:
+        super().__init__(outstream, options)
+        self.shown = shown
+        self._counts: dict[str, int] = {}
+        self._lines = 0
+        self._failures: dict[str, int] = {}  # their lines, and how many were written with them
+        self._told: dict[str, float] = {}  # when of a target
 
     def begin(self, build: Build) -> None:
         super().begin(build)
-        self.counts: dict[str, int] = {}
-        self.begun = time.monotonic()
-        self.display: Display = LogDisplay(self.outstream, self.shown)
-
-    def initialize(self, tasks: Any, selected: Any) -> None:
-        if self.build.todo and is_live(self.outstream, os.environ):
-            from pipeline.views.live import LiveDisplay
-
-            self.display = LiveDisplay(self.outstream, self.shown, self.build)
-        self.display.open()
-
-    def stopping(self, why: str) -> None:
-        self.display.stopping(why)
-
-    def target_started(self, target: Target) -> None:
-        self.display.target_started(target)
+        self._begun = time.monotonic()
 
     def target_progress(self, target: Target, line: str) -> None:
-        self.display.target_progress(target, line)
+        """Write progress, at most a line a second: nobody reads more."""
+        if time.monotonic() - self._told.get(target.name, -PAUSE) >= PAUSE:
+            self._told[target.name] = time.monotonic()
+            self.write([f"{target.name}: {clean_line(line)}"])
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
-        self.display.target_ended(target, outcome)
+        self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
+        if outcome.status in self.shown:
+            self.write_outcome(target, outcome)
+
+    def write_outcome(self, target: Target, outcome: Outcome) -> None:
+        lines = [outcome_line(target.name, outcome), *failure_lines(outcome)]
+        self._lines += len(lines)
+        if outcome.status == FAILED:
+            self._failures[lines[0]] = self._lines
+        self.write(lines)
 
     def complete_run(self) -> None:
-        not_run = len(self.build.todo) - sum(self.counts.values())
-        counts = {**self.counts, SKIPPED: self.counts.get(SKIPPED, 0) + not_run}
-        self.display.close(summary_line(len(self.build.needed), counts, time.monotonic() - self.begun))
+        not_run = len(self.build.todo) - sum(self._counts.values())
+        counts = {**self._counts, SKIPPED: self._counts.get(SKIPPED, 0) + not_run}
+        self.close(summary_line(len(self.build.needed), counts, time.monotonic() - self._begun))
+
+    def close(self, last: str) -> None:
+        self.write([*(text for text, at in self._failures.items() if self._lines - at > SCREENFUL), last])
+
+    def write(self, lines: list[str]) -> None:
+        self.outstream.write("".join(f"{encodable(line, self.outstream)}\n" for line in lines))
+        self.outstream.flush()
 
 
-class ExecutedOnly(Console):
-    """Reporter of doit's name: nothing of targets that were recalled, skipped or ignored."""
+def console(stream: Any, options: Mapping[str, Any], shown: Collection[str] = REPORTED) -> Console:
+    """Make the reporter for people: on a terminal a live display."""
+    if not stream.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb"):
+        return Console(stream, options, shown)
+    from pipeline.views.live import LiveConsole
 
-    shown = (BUILT, FAILED)
+    return LiveConsole(stream, options, shown)
 
 
-def is_live(stream: Any, env: Mapping[str, str]) -> bool:
-    return bool(stream.isatty()) and env.get("TERM", "dumb") not in ("", "dumb")
-
-
-REPORTERS: dict[str, type[Reporter]] = {
-    "console": Console, "executed-only": ExecutedOnly, "json": JsonReporter, "zero": Reporter,
+# `executed-only`, of doit's name: nothing of targets that were recalled, skipped or ignored.
+REPORTERS: dict[str, Callable[[Any, Mapping[str, Any]], Reporter]] = {
+    "console": console, "executed-only": partial(console, shown=(BUILT, FAILED)), "json": JsonReporter,
+    "zero": Reporter,
 }  # fmt: skip
 
 
-def junit_reporter(path: str) -> Reporter:
-    from pipeline.views.junit import JUnitReporter
+def _to_each(event: str) -> Callable[..., None]:
+    def pass_on(group: ReporterGroup, *details: Any) -> None:
+        for reporter in group._reporters:
+            getattr(reporter, event)(*details)
 
-    return JUnitReporter(path)
+    return pass_on
 
 
 class ReporterGroup(Reporter):
@@ -187,29 +152,9 @@ class ReporterGroup(Reporter):
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self._reporters = reporters
 
-    def begin(self, build: Build) -> None:
-        for reporter in self._reporters:
-            reporter.begin(build)
-
-    def stopping(self, why: str) -> None:
-        for reporter in self._reporters:
-            reporter.stopping(why)
-
-    def target_started(self, target: Target) -> None:
-        for reporter in self._reporters:
-            reporter.target_started(target)
-
-    def target_progress(self, target: Target, line: str) -> None:
-        for reporter in self._reporters:
-            reporter.target_progress(target, line)
-
-    def target_ended(self, target: Target, outcome: Outcome) -> None:
-        for reporter in self._reporters:
-            reporter.target_ended(target, outcome)
-
-    def initialize(self, tasks: Any, selected: Any) -> None:
-        for reporter in self._reporters:
-            reporter.initialize(tasks, selected)
+    begin, initialize, stopping = _to_each("begin"), _to_each("initialize"), _to_each("stopping")
+    target_started, target_ended = _to_each("target_started"), _to_each("target_ended")
+    target_progress = _to_each("target_progress")
 
     def complete_run(self) -> None:
         """End all reporters, also when one of them could not write."""

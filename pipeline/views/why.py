@@ -47,15 +47,6 @@ class Cause(NamedTuple):
 Group = tuple[Sequence[str], Cause]  # targets that are stale for the same reasons
 
 
-class TargetAnswer(NamedTuple):
-    """Answer about one target; `failures` are those of it and of what it is made from."""
-
-    target: str
-    forecast: Forecast
-    causes: tuple[Cause, ...] = ()
-    failures: Failures = ()
-
-
 class StaleCounts(NamedTuple):
     """Numbers about many targets: in total, stale, and stale only because of others."""
 
@@ -69,16 +60,16 @@ def outlook_text(forecast: Forecast) -> str:
     return OUTLOOK[forecast.action].format(forecast.held_by, forecast.held_by)
 
 
-def answer_text(answer: TargetAnswer) -> str:
-    if not answer.causes:
-        left_out = answer.forecast.action == IGNORED
-        return f"{answer.target} is {outlook_text(answer.forecast) if left_out else 'fresh'}"
-    lines = [f"{answer.target} is stale"]
-    for number, cause in enumerate(answer.causes[:_CAUSES]):
+def answer_text(target: str, forecast: Forecast, causes: Sequence[Cause], failures: Failures) -> str:
+    """Text about one target; `failures` are those of it and of what it is made from."""
+    if not causes:
+        return f"{target} is {outlook_text(forecast) if forecast.action == IGNORED else 'fresh'}"
+    lines = [f"{target} is stale"]
+    for number, cause in enumerate(causes[:_CAUSES]):
         lines += (f"  {line}" for line in _cause_lines(cause, "also because" if number else "because"))
-    if (more := len(answer.causes) - _CAUSES) > 0:
+    if (more := len(causes) - _CAUSES) > 0:
         lines.append(f"  and for {more} more reasons of that kind")
-    return "\n".join([*lines, *_failure_lines(answer.failures), f"  {outlook_text(answer.forecast)}"])
+    return "\n".join([*lines, *_failure_lines(failures), f"  {outlook_text(forecast)}"])
 
 
 def summary_text(title: str, numbers: StaleCounts, groups: Sequence[Group], failures: Failures = ()) -> str:
@@ -147,18 +138,13 @@ def difference_text(reason: Reason) -> str:
 
 
 def _change_text(old: Any, new: Any) -> str:
-    if isinstance(old, str) and isinstance(new, str) and not _SHA.fullmatch(old):
-        old, new = _around_difference(old, new)
+    if isinstance(old, str) and isinstance(new, str) and not _SHA.fullmatch(old) and max(len(old), len(new)) > _WIDE:
+        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        cut = max(0, same - _WIDE // 3)  # to begin a little before they part
+        old, new = (("…" if cut else "") + text[cut:] for text in (old, new))
     if shorten(old) == shorten(new):
         old, new = repr(old), repr(new)
     return f": {shorten(old)} -> {shorten(new)}"
-
-
-def _around_difference(old: str, new: str) -> tuple[str, str]:
-    """Cut long texts to begin a little before they part."""
-    same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    cut = max(0, same - _WIDE // 3) if max(len(old), len(new)) > _WIDE else 0
-    return tuple(("…" if cut else "") + text[cut:] for text in (old, new))  # type: ignore[return-value]
 
 
 def shorten(value: Any) -> str:

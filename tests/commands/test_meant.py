@@ -25,7 +25,7 @@ def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def planned(kind: str, word: str, flags: dict[str, Any]) -> dict[str, projects.RunPlan]:
     asked = choose_run(kind, [word], kind)
     spec = kinds.ability_module(kind, kinds.PROVE).with_overrides(asked.spec, flags)._replace(name="flags")
-    return plans_with_dependencies("flags", kind, asked, spec, [*kinds.plan(kind, spec)])
+    return plans_with_dependencies(kind, asked, spec, [*kinds.plan(kind, spec)])
 
 
 FLAGS: dict[str, dict[str, Any]] = {"mcts": {"mcts_mode": "centralized"}, "proof": {}}

@@ -56,7 +56,7 @@ def played(case: Case, check: Check = lambda *_: None, at_once: int = 99) -> Run
         i = running.pop(rng.randrange(len(running)))
         schedule.release(i)
         run.ended.append(i)
-        run.blocked.update({each.target: each.by for each in schedule.finish(i, i not in case.bad)})
+        run.blocked.update(schedule.finish(i, i not in case.bad))
 
 
 def below(case: Case, bad: set[int]) -> set[int]:

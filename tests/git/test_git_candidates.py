@@ -43,7 +43,7 @@ class Search(NamedTuple):
         return self.trees.add(name, self.root.commit)
 
     def commit(self, message: str = "idea") -> Candidate:
-        return commit_worktree(self.trees.at("c"), self.root.commit, message)
+        return commit_worktree(self.trees.require("c"), self.root.commit, message)
 
 
 def search_in(project: Path, user: Path) -> Search:
@@ -171,7 +171,7 @@ def test_a_candidate_is_what_was_left_and_is_made_again_elsewhere(
     made = search.commit()
     assert tree_of(search.root.repo, made.commit) == left
     assert made.tree == tree_hash(search.root.repo, made.commit)
-    assert made.files == len(diff_stat(search.root.repo, search.root.commit, made.commit).files) > 0
+    assert made.files == len(diff_stat(search.root.repo, search.root.commit, made.commit)) > 0
     assert search.add() == tree
     assert files(search.trees.add("again", made.commit).path) == left
     text = patch_between(search.root.repo, search.root.commit, made.commit)
@@ -241,7 +241,7 @@ def test_what_is_ignored_is_left_out_but_not_what_is_tracked(search: Search) -> 
     write(tree.path, {"sub/.gitignore": "own\n", "sub/own": "1", "sub/kept": "1"})
     made = search.commit()
     stat = diff_stat(search.root.repo, search.root.commit, made.commit)
-    assert [file.path for file in stat.files] == ["a.py", "b.txt", "sub/.gitignore", "sub/kept"]
+    assert [file.path for file in stat] == ["a.py", "b.txt", "sub/.gitignore", "sub/kept"]
 
 
 @pytest.mark.parametrize(
@@ -387,15 +387,15 @@ def test_a_diff_tells_each_file(search: Search) -> None:
     write(tree.path, {"main.py": "0\n1\n2\nthree\n", "blob": b"\0", "a\tb\nc": "1\n2\n"})
     (Path(tree.path) / "-rf").unlink()
     (Path(tree.path) / "lib/more").chmod(0o755)
-    stat = diff_stat(search.root.repo, search.root.commit, search.commit().commit)
-    assert set(stat.files) == {
-        FileStat("main.py", "M", 1, 27),
-        FileStat("blob", "M", 0, 0),
-        FileStat("a\tb\nc", "A", 2, 0),
-        FileStat("-rf", "D", 0, 1),
-        FileStat("lib/more", "M", 0, 0),
+    made = search.commit()
+    assert set(diff_stat(search.root.repo, search.root.commit, made.commit)) == {
+        FileStat("main.py", 1, 27),
+        FileStat("blob", 0, 0),
+        FileStat("a\tb\nc", 2, 0),
+        FileStat("-rf", 0, 1),
+        FileStat("lib/more", 0, 0),
     }
-    assert (stat.insertions, stat.deletions) == (3, 28)
+    assert (made.insertions, made.deletions) == (3, 28)
 
 
 def test_refs_keep_commits_by_run_and_slot(search: Search) -> None:

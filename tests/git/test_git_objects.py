@@ -205,10 +205,10 @@ def test_git_itself_knows_a_worktree_that_it_did_not_add(search: Search) -> None
         assert run_git(tree.path, "status", "--porcelain", "--ignored") == ""
     run_git(first.path, "worktree", "prune", "--expire=now")
     run_git(first.path, "gc", "--quiet", "--prune=now")
-    assert search.trees.at("one") == first
+    assert search.trees.require("one") == first
     run_git(first.path, "worktree", "remove", second.path)
     with pytest.raises(GitProblem, match="is no worktree"):
-        search.trees.at("a lock.lock")
+        search.trees.require("a lock.lock")
     assert search.trees.add("a lock.lock", search.root.commit) == second
 
 

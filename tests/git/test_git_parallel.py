@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 from typing import NamedTuple
 
 import pytest
@@ -72,26 +71,6 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     assert {name: after[name] for name in after if not name.startswith(".git/refs/coppice/y")} == before
 
 
-@pytest.fixture
-def pruning(search: Search) -> Iterator[None]:
-    """All the while."""
-    over = Event()
-
-    def prune() -> int:
-        times = 0
-        while not over.is_set():
-            search.trees.prune()
-            times += 1
-        return times
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(prune)
-        yield
-        over.set()
-        assert running.result() > 3
-
-
-@pytest.mark.usefixtures("pruning")
 def test_threads_and_processes_add_commit_and_remove_side_by_side(search: Search) -> None:
     processes = [search.work(first, first + 5) for first in (0, 5, 10, 15)]
 
@@ -114,7 +93,6 @@ def test_threads_and_processes_add_commit_and_remove_side_by_side(search: Search
     run_git(search.root.repo, "fsck", "--strict", GIT_DIR=search.root.repo)
 
 
-@pytest.mark.usefixtures("pruning")
 def test_all_may_ask_for_the_same_worktree_at_once(search: Search) -> None:
     with ThreadPoolExecutor(12) as pool:
         added = list(pool.map(lambda _: search.trees.add("node", search.root.commit), range(24)))

@@ -64,7 +64,7 @@ WANTED = {name: text.encode() for name, text in FILES.items()}
 def test_a_worktree_has_the_files_of_its_commit_and_no_branch(search: Search) -> None:
     tree = search.add()
     assert files(tree) == WANTED
-    assert tree == search.trees.at("d0.n0")
+    assert tree == search.trees.require("d0.n0")
     assert tree.path == os.path.realpath("runs/x/wt/d0.n0")
     assert run_git(tree.path, "status", "--porcelain") == ""
     assert run_git(tree.path, "rev-parse", "HEAD").strip() == search.root.commit
@@ -253,7 +253,7 @@ def test_removing_leaves_no_trace(search: Search) -> None:
         assert not os.path.lexists(tree.path)
         assert [*Path(search.root.repo, "worktrees").iterdir()] == [Path(other.admin)]
     with pytest.raises(GitProblem, match="is no worktree"):
-        search.trees.at("d0.n0")
+        search.trees.require("d0.n0")
     assert files(other) == WANTED
 
 
@@ -262,18 +262,7 @@ def test_two_folders_may_use_the_same_names(search: Search) -> None:
     first, second = search.add("same"), candidates.add("same", search.root.commit)
     assert first.admin != second.admin
     candidates.remove("same")
-    assert files(search.trees.at("same")) == WANTED
-
-
-def test_pruning_forgets_what_is_gone_and_nothing_else(search: Search) -> None:
-    lost, locked, kept = (search.add(name) for name in ("lost", "locked", "kept"))
-    for tree in (lost, locked):
-        shutil.rmtree(tree.path)
-    Path(locked.admin, "locked").write_text("initializing")
-    Path(search.root.repo, "worktrees/begun").mkdir()
-    Path(search.root.repo, "worktrees/begun/locked").write_text("initializing")
-    search.trees.prune()
-    assert [*Path(search.root.repo, "worktrees").iterdir()] == [Path(kept.admin)]
+    assert files(search.trees.require("same")) == WANTED
 
 
 def test_a_name_is_that_of_a_folder(search: Search) -> None:

@@ -183,7 +183,7 @@ def test_every_field_of_the_results_of_a_proof_run_is_documented_and_no_other() 
 
 
 def test_every_file_of_a_proof_run_and_every_column_is_documented() -> None:
-    written = {name for _, names in FILES.values() for name in names}
+    written = {name for _, names in FILES.values() for name in names} | {"toolchain.json"}
     assert set(re.findall(r"^\| `(\w+\.\w+)` \| `", section(PROOF, "## Files of a run"), re.MULTILINE)) == written
     assert not [name for name in COLUMNS if f"`{name}`" not in section(PROOF, "### results.csv")]
     assert not [
@@ -258,7 +258,7 @@ def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> Non
 
 def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:
     [row] = [line for line in MCTS.splitlines() if line.startswith("| `error` | if it did not")]
-    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/run/evaluator.py", "tactics/text/move.py")]
+    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/run/evaluator.py", "tactics/script.py")]
     ours = [word for text in sources for word in re.findall(r'Refused\("(.+?)"\)|error="(\w+)"', text)]
     expected = {"error", *ERRORS, *(one or other for one, other in ours)} - {"elab"}  # of statements
     assert set(re.findall(r"`([^`]+)`", row)) == expected

@@ -1,4 +1,4 @@
-"""The tables of keys in docs/ are those of the code: `PYTHONPATH=. python tests/test_key_pages.py` renews them."""
+"""The key tables in docs/ are those of the code: `PYTHONPATH=. python tests/house/test_key_pages.py` renews them."""
 
 import re
 from collections.abc import Iterable
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import pipeline
-from pipeline.banks.read import lean_table
 from pipeline.commands.flags import long_name
-from pipeline.goals.proving import LeanKeys
+from pipeline.lean.backends.keys import lean_table
+from pipeline.lean.model import LeanKeys
 from pipeline.mcts import read as mcts
 from pipeline.mcts.spec import scenario
 from pipeline.proof import read as proof
@@ -96,7 +96,7 @@ def with_tables(page: str) -> str:
 
 @pytest.mark.parametrize("page", TABLES)
 def test_the_tables_of_keys_are_those_of_the_code(page: str) -> None:
-    """`PYTHONPATH=. python tests/test_key_pages.py` renews them."""
+    """`PYTHONPATH=. python tests/house/test_key_pages.py` renews them."""
     assert (DOCS / page).read_text(encoding="utf-8") == with_tables(page)
 
 

@@ -25,9 +25,9 @@ KINDS = ["steps", "tree", "proof", "mcts"]
 
 # From the inside out: a folder, or a module at the top, imports only what stands before it.
 ORDER = [
-    *["errors", "spec", "core", "trust", "tactics/text", "tactics/families", "tactics", "goals", "lean", "ledger"],
+    *["errors", "spec", "core", "trust", "tactics/text", "tactics/families", "tactics", "lean", "goals", "ledger"],
     *["store", "machine", "spec_fields", "kinds", "git", "models", "ledger/sqlite"],
-    *["lean/repl", "lean/toolchain", "lean/dojo", "banks", "views/pages", "views"],
+    *["lean/repl", "lean/toolchain", "lean/dojo", "lean/backends", "views/pages", "views"],
     *["steps/spec", "steps"],
     *["tree/rules", "tree/spec", "tree/targets", "tree/run", "tree/report", "tree"],
     *["proof/schedule", "proof/spec", "proof/run", "proof/workers", "proof"],
@@ -46,7 +46,6 @@ OUTSIDE = {
     "doit": ["build/runner", "commands", "dodo"],
     "yaml": ["spec"],
     "psutil": ["machine/guard", "machine/lock", "lean/repl", "lean/dojo"],
-    "git": ["git"],
     "httpx": ["models"],
     "lean_dojo": ["lean/dojo"],
     "numpy": ["trust"],
@@ -289,7 +288,7 @@ def test_counting_targets_imports_no_doit_and_nothing_to_start_processes_with(pr
     count = "import site; site.main(); from pipeline.commands.main import main; main(['plan', '--graph-only', 'x'])"
     loaded = in_python(project, count)
     assert {"yaml", "pipeline.steps.plan"} <= loaded
-    assert not {"doit", "subprocess", "inspect", "pipeline.machine.job"} & loaded
+    assert not {"doit", "subprocess", "inspect", "json", "pipeline.core.freshness", "pipeline.machine.job"} & loaded
 
 
 def test_what_is_going_to_be_done_in_a_search_by_blocks_is_told_without_numpy(project: Project) -> None:

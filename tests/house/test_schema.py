@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,7 +16,7 @@ from kit.project import ROOT, Project
 from test_spec_errors import MISTAKES, mutated, stocked
 
 from pipeline import kinds
-from pipeline.commands.upkeep import HELLO, SCHEMA
+from pipeline.commands.upkeep import HELLO, SCHEMA, schema_text
 
 VALIDATORS = {name: Draft202012Validator(kinds.schema([name])) for name in kinds.KINDS}
 WHOLE = Draft202012Validator(kinds.schema())
@@ -68,6 +69,11 @@ def test_what_an_older_draft_knows_of_it_is_enough_for_keys(name: str) -> None:
     assert older.is_valid(yaml.load(SPECS["init"], EditorLoader))
     bad = {"an unknown key": {**LEAST["steps"], "stepz": {}}, "kind missing": {"steps": LEAST["steps"]["steps"]}}
     assert not older.is_valid(bad[name])
+
+
+def test_what_stands_several_times_in_a_schema_is_written_once() -> None:
+    written = Counter(line.strip(" ,") for line in schema_text(kinds.KINDS).splitlines() if len(line.strip()) > 200)
+    assert not {line for line, times in written.items() if times > 2}
 
 
 @pytest.mark.parametrize("name", SPECS)

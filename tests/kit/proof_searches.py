@@ -127,7 +127,7 @@ def attempts(played: Played) -> Counter[tuple[str, str, int]]:
 def schedule_on(case: Case, journalled: ScheduleJournal) -> bool:
     """One line more, which depends on the journal alone; False when all is over."""
     policy, before, rng = journalled.policy, journalled.count, Random(f"{case.seed} {journalled.count}")
-    if (there := len(policy.standings())) < len(case.goals):
+    if (there := len(policy.outcomes())) < len(case.goals):
         _add(case, journalled, case.goals[there])
     elif case.stop_after is not None and before > there + case.stop_after and not policy.stopped:
         journalled.stop("enough")

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from pipeline.lean.dojo import backend
 from pipeline.lean.dojo import project as dojo_project
 from pipeline.lean.dojo.backend import LeanDojoBackend
 from pipeline.lean.dojo.process import DojoSession
@@ -50,7 +49,7 @@ class Place(NamedTuple):
     processes: Processes
 
     def dojos(self) -> LeanDojoBackend:
-        return backend.open_dojos(self.project, self.processes, self.env, 1)
+        return LeanDojoBackend(dojo_project.open_project(self.project), self.processes, self.env, 1)
 
     def running(self) -> list[psutil.Process]:
         """Everything that was started here and has not ended."""
@@ -257,7 +256,7 @@ def test_without_the_package_the_message_says_how_to_install_it(tmp_path):
     code += "except Exception as error: print(error)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
-        env={"PYTHONPATH": f"{Path(backend.__file__).parents[3]}:{_psutil(tmp_path)}"},
+        env={"PYTHONPATH": f"{Path(dojo_project.__file__).parents[3]}:{_psutil(tmp_path)}"},
         capture_output=True,
         text=True,
         check=True,

@@ -9,7 +9,7 @@ from pipeline.lean.dojo.backend import CHECK
 from pipeline.lean.dojo.process import seconds_allowed
 from pipeline.lean.dojo.text import WholeProofFile, preamble_refusal, statement_refusal, tactic_refusal, text_refusal
 from pipeline.lean.model import A_SECOND, HEARTBEATS, LeanError, Theorem
-from pipeline.tactics.text.move import as_block
+from pipeline.tactics.script import as_block
 
 RUN_CODE = [
     'run_tac (IO.println "REPL> {}")',

@@ -1,5 +1,6 @@
 """The backend native, on a `lean` of the PATH that is a script: the Lean behind it is the one from npm."""
 
+import os
 import shlex
 import subprocess
 from contextlib import closing
@@ -102,6 +103,21 @@ def test_the_version_changes_with_the_sources_of_the_project(path: Path, tmp_pat
         (folder / name).write_text("x")
         seen.append(native.native_version(str(folder)))
     assert seen[0] != seen[1] == seen[2] == seen[3] != seen[4]
+
+
+def test_sources_that_cannot_be_read_are_no_version(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder whose name from the root is too long can be made, but not be listed by that name."""
+    lean(path)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    for _ in range(20):
+        os.mkdir("x" * 250)
+        os.chdir("x" * 250)
+    Path("A.lean").touch()
+    with pytest.raises(LeanStartError, match=r"the sources of .*project cannot be read: .*File name too long"):
+        native.native_version(str(tmp_path / "project"))
 
 
 def test_a_project_names_its_libraries_in_either_lakefile(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pipeline.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.lean.repl.pool import Pool, axiom_problem, milliseconds
+from pipeline.lean.repl.pool import Pool, answer_error, milliseconds
 from pipeline.machine.process import Processes
 
 SWAP = Theorem("swap", "∀ p q : Prop, p ∧ q → q ∧ p")
@@ -124,10 +124,9 @@ def test_giving_up_is_no_error_of_a_tactic(pool: Pool) -> None:
 
 
 def test_axioms_of_ones_own_are_no_proof_whatever_the_process_says() -> None:
-    assert axiom_problem({"axioms": ["propext", "Quot.sound"]}) == ""
-    assert (
-        axiom_problem({"axioms": ["propext", "no", "Lean.ofReduceBool"]}) == "the proof rests on Lean.ofReduceBool, no"
-    )
+    assert answer_error({"axioms": ["propext", "Quot.sound"]}) is None
+    wrong = answer_error({"axioms": ["propext", "no", "Lean.ofReduceBool"]})
+    assert wrong == LeanError("the proof rests on Lean.ofReduceBool, no", "axioms")
 
 
 @pytest.mark.parametrize(

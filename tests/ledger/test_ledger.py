@@ -12,11 +12,10 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kit.project import environment
 
-from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal, hash_goal
+from pipeline.goals.bank import Goal
+from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.ledger.sqlite import schema
 from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
 from pipeline.ledger.sqlite.schema import LedgerProblem
@@ -25,8 +24,12 @@ from pipeline.ledger.sqlite.schema import LedgerProblem
 def attempt(goal: str = "g", success: bool = False, *, budget: float = 8.0, **more: object) -> Attempt:
     strategy, seconds = str(more.pop("strategy", "micro")), float(str(more.pop("time_seconds", 0.5)))
     key = AttemptKey(goal, strategy, "c", str(more.pop("toolchain", "lean")), budget)
-    tactics = ("intro h", "omega") if success else ()
-    return Attempt(key, f"text of {goal}", success, seconds, 1e9, tactics, verified=success, **more)  # type: ignore[arg-type]
+    more = {"tactics": ("intro h", "omega") if success else (), **more}
+    return Attempt(key, f"text of {goal}", success, seconds, 1e9, verified=success, **more)  # type: ignore[arg-type]
+
+
+def goal(key: str, text: str, **more: float) -> Goal:
+    return Goal(key, text, key=key, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -74,35 +77,33 @@ def test_what_programs_print_can_be_kept_whatever_is_in_it(ledger: Ledger) -> No
 
 
 def test_goals_that_were_never_tried_are_in_the_frontier_and_come_first(ledger: Ledger) -> None:
-    ledger.add_goals(
-        [KnownGoal(name, f"text of {name}", priority=p) for name, p in zip("abcd", (0, 1, 0, 1), strict=True)]
-    )
+    ledger.add_goals([goal(name, f"text of {name}", priority=p) for name, p in zip("abcd", (0, 1, 0, 1), strict=True)])
     for each in (attempt("a", True), attempt("b", budget=8), attempt("b", budget=32), attempt("c", budget=8)):
         ledger.record(each)
     ledger.flush()
-    assert [(it.goal.goal_hash, it.attempts, it.budget) for it in ledger.frontier()] == [
+    assert [(it.goal.key, it.attempts, it.budget) for it in ledger.frontier()] == [
         ("d", 0, 0), ("c", 1, 8), ("b", 2, 32),
     ]  # fmt: skip
 
 
 def test_who_says_how_urgent_a_goal_is_says_it_of_one_that_is_known_too(ledger: Ledger) -> None:
-    ledger.add_goals([KnownGoal("g", "text")], renew=False)
-    ledger.add_goals([KnownGoal("g", "text", difficulty=0.9, priority=1.0)])
-    ledger.add_goals([KnownGoal("g", "text")], renew=False).result()
+    ledger.add_goals([goal("g", "text")], renew=False)
+    ledger.add_goals([goal("g", "text", difficulty=0.9, priority=1.0)])
+    ledger.add_goals([goal("g", "text")], renew=False).result()
     [found] = ledger.frontier()
     assert (found.goal.difficulty, found.goal.priority) == (0.9, 1.0)
 
 
 def test_a_proof_that_was_not_verified_leaves_its_goal_open(ledger: Ledger) -> None:
-    ledger.add_goals([KnownGoal("g", "text")])
+    ledger.add_goals([goal("g", "text")])
     claimed = attempt(success=True)
     ledger.record(Attempt(claimed.key, "text", True, 1.0, 1e9, ("omega",), verified=False)).result()
-    assert [it.goal.goal_hash for it in ledger.frontier()] == ["g"]
+    assert [it.goal.key for it in ledger.frontier()] == ["g"]
     assert ledger.get_cached_tactics("g") is None
 
 
 def test_a_proof_that_is_refused_later_leaves_its_goal_open(ledger: Ledger) -> None:
-    ledger.add_goals([KnownGoal("g", "text"), KnownGoal("h", "text")])
+    ledger.add_goals([goal("g", "text"), goal("h", "text")])
     proof = attempt("g", True)
     for each in (proof, attempt("h", True)):
         ledger.record(each).result()
@@ -110,7 +111,7 @@ def test_a_proof_that_is_refused_later_leaves_its_goal_open(ledger: Ledger) -> N
     ledger.refuse("g", "another Lean", proof.tactics, "it is another's").result()
     assert ledger.frontier() == []
     ledger.refuse("g", proof.key.toolchain, proof.tactics, "axioms: sorryAx").result()
-    assert [it.goal.goal_hash for it in ledger.frontier()] == ["g"]
+    assert [it.goal.key for it in ledger.frontier()] == ["g"]
     assert ledger.stats().proved == 1
     kept, cached = ledger.recall(proof.key), ledger.get_cached_tactics("g")
     assert kept
@@ -128,17 +129,16 @@ def test_tactics_that_proved_are_cached_and_rated_by_how_often_they_hold_again(l
     rated = ledger.get_cached_tactics("g")
     assert rated
     assert (rated.success_rate, rated.avg_time, rated.use_count) == (0.5, 1.5, 2)
-    ledger.update_tactic_cache("g", ["simp"], success_rate=0.85, avg_time=2.3).result()
-    assert ledger.get_cached_tactics("g") == type(rated)(("simp",), 0.85, 2.3, 2)
 
 
 def test_a_new_proof_replaces_cached_tactics_that_stopped_to_hold(ledger: Ledger) -> None:
-    ledger.update_tactic_cache("g", ["old"], success_rate=0.5, avg_time=1.0)
-    ledger.update_tactic_cache("h", ["good"], success_rate=0.9, avg_time=1.0)
-    ledger.record(attempt("g", True))
-    ledger.record(attempt("h", True)).result()
-    kept = [ledger.get_cached_tactics(goal) for goal in "gh"]
-    assert [it and it.tactics for it in kept] == [("intro h", "omega"), ("good",)]
+    for name in "gh":
+        ledger.record(attempt(name, True, tactics=("simp",)))
+        ledger.used_cached_tactics(name, held=name == "h", seconds=1.0)
+        ledger.record(attempt(name, True, budget=16.0))
+    ledger.flush()
+    kept = [ledger.get_cached_tactics(name) for name in "gh"]
+    assert [it and it.tactics for it in kept] == [("intro h", "omega"), ("simp",)]
 
 
 def test_premises_are_kept_for_each_model(ledger: Ledger) -> None:
@@ -148,7 +148,7 @@ def test_premises_are_kept_for_each_model(ledger: Ledger) -> None:
 
 
 def test_statistics_count_goals_attempts_and_each_strategy(ledger: Ledger) -> None:
-    ledger.add_goals([KnownGoal(name, "text") for name in "abc"])
+    ledger.add_goals([goal(name, "text") for name in "abc"])
     for each in (attempt("a", True, time_seconds=1.0), attempt("b", time_seconds=3.0), attempt("b", strategy="sketch")):
         ledger.record(each)
     ledger.flush()
@@ -168,11 +168,6 @@ def test_the_documented_questions_can_be_asked_with_any_sqlite(ledger: Ledger, p
         recent = "SELECT goal_hash, goal_text FROM attempts ORDER BY timestamp DESC LIMIT 10"
         assert db.execute(recent).fetchall() == [("g", "text of g")]
         assert db.execute("SELECT * FROM tactic_cache ORDER BY use_count DESC LIMIT 10").fetchall() == []
-
-
-@given(st.text(), st.text())
-def test_a_hash_depends_on_the_words_alone(one: str, other: str) -> None:
-    assert (hash_goal(one) == hash_goal(other)) == (one.split() == other.split())
 
 
 def test_many_read_while_one_writes(ledger: Ledger, path: str) -> None:

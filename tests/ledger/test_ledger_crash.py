@@ -14,14 +14,15 @@ from pipeline.ledger.sqlite.ledger import Ledger
 WRITER = """
 import sys
 from pipeline.ledger.sqlite.ledger import Ledger
-from pipeline.ledger.model import Attempt, AttemptKey as Key, KnownGoal
+from pipeline.ledger.model import Attempt, AttemptKey as Key
+from pipeline.goals.bank import Goal
 
 path, first = sys.argv[1], int(sys.argv[2])
 ledger = Ledger(path)
 print("open", flush=True)
 for n in range(first, first + 100_000):
     goal = f"g{n}"
-    ledger.add_goals([KnownGoal(goal, "text")])
+    ledger.add_goals([Goal(goal, "text", key=goal)])
     proved = n % 3 == 0
     saved = ledger.record(Attempt(Key(goal, "micro", "c", "lean", 8.0), "t" * 300, proved, .1, 1e9, verified=proved))
     if n % 7 == 0:

@@ -22,10 +22,10 @@ from kit.project import PATIENCE, Project, environment
 from kit.stepping import planted, spec, stand, swept
 
 from pipeline.errors import RunLocked
-from pipeline.git.folders import file_lock
 from pipeline.lean.model import LeanStartError
 from pipeline.lean.toolchain.cache import cached_folder
 from pipeline.machine.lock import HEARTBEAT_PERIOD, Takeover, heartbeats, log_takeover, own_holder, read_holder
+from pipeline.store.flock import file_lock
 from pipeline.store.results import Store
 
 FIELDS = {

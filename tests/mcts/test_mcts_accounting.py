@@ -9,13 +9,13 @@ import pytest
 from kit.mcts_worlds import World, played
 from kit.project import Project
 
-from pipeline.banks.records import save
 from pipeline.build import project as projects
 from pipeline.core.graph import Target
 from pipeline.mcts.plan import SEARCH
 from pipeline.mcts.search.journal import record_from_json
 from pipeline.mcts.search.records import SearchRules
 from pipeline.mcts.search.trace import TraceTally, trace_line
+from pipeline.store.records import save
 
 SPEC = "kind: mcts\nbank: bank.jsonl\nmode: centralized\n"
 WORLD = World({"g": {"skip": None, "exact \u2028": ()}})

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.banks.records import Record, save
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, FRESH, Outcome
-from pipeline.goals.proving import path_of_port
 from pipeline.mcts.follow import MctsFollower
 from pipeline.mcts.plan import ROW_INDEX
+from pipeline.store.records import Record, save
 
 ODD = {"refused": "it is false, by `decide`; mend it, or drop it"}
 ONE = {"key": "k", "text": "1 = 1", "context": []}

@@ -9,9 +9,9 @@ from pipeline.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticSt
 from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.mcts.run import evaluator
 from pipeline.mcts.search import guides
-from pipeline.tactics.text import move
+from pipeline.tactics import script
+from pipeline.tactics.script import TacticRefused, focus_first
 from pipeline.tactics.text.goal import new_names, read_goal
-from pipeline.tactics.text.move import TacticRefused, focus_first
 
 ORDER = read_goal("a b : Nat\nh : a < b\n⊢ a ≠ b ∨ b = 0")
 TEXTS = [
@@ -98,7 +98,7 @@ def test_a_tactic_that_ran_out_of_time_has_further_goes_until_it_had_all_there_i
         assert prior < 0.5
         texts.append(text)
         times.append(evaluator.retry_seconds(0.5, evaluator.split_retry(text)[1]))
-    assert times == [2.5, 12.5, move.RETRY_UNTIL]
+    assert times == [2.5, 12.5, script.RETRY_UNTIL]
     assert {evaluator.split_retry(each)[0] for each in texts} == {"simp"}
     assert len({*texts}) == 3
 

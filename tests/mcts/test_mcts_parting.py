@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from kit.mcts_papers import Given
 
-from pipeline.banks.records import save
 from pipeline.core.graph import Target
 from pipeline.errors import SpecError
 from pipeline.ledger.model import Attempt, AttemptKey
@@ -16,6 +15,7 @@ from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import StageFailed
 from pipeline.mcts.plan import ROW_INDEX
 from pipeline.mcts.stages import snapshot_shares, split_bank
+from pipeline.store.records import save
 
 BANK = """\
 {"id": "one", "goal": "1 = 1", "difficulty": 0.5}

@@ -9,10 +9,10 @@ from typing import Any
 from kit.mcts_comparisons import BUDGET, LEAN, SHARED, TEAM, search
 from kit.mcts_papers import Given
 
-from pipeline.banks.records import save
 from pipeline.core.graph import Target
 from pipeline.mcts.plan import COMPARE_FILES, ROW_INDEX
 from pipeline.mcts.stages import write_comparison
+from pipeline.store.records import save
 
 GOALS = {"second": {"key": "k"}, "first": {"key": "k"}, "other": {"key": "o"}}
 ROWS = {"lines": {"first": 1, "second": 2, "other": 4}, "refused": [{"line": 3, "id": "bad", "why": "no goal"}]}

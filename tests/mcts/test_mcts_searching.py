@@ -10,7 +10,6 @@ import pytest
 from kit.mcts_leans import TableLean
 from kit.mcts_worlds import World
 
-from pipeline.banks.records import save
 from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
 from pipeline.machine.job import Job, SharedResources, Workers
@@ -20,6 +19,7 @@ from pipeline.mcts.search.journal import record_as_json
 from pipeline.mcts.search.records import Budget, SearchRules
 from pipeline.mcts.search_stage import search_goal, search_identity
 from pipeline.store.files import open_log
+from pipeline.store.records import save
 
 
 class Moves(dict[str, tuple[str, ...]]):

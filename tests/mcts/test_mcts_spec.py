@@ -12,7 +12,7 @@ from pipeline import kinds
 from pipeline.commands.flags import flag_options, flag_values
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.goals.proving import LeanKeys
+from pipeline.lean.model import LeanKeys
 from pipeline.mcts.flags import FLAGS
 from pipeline.mcts.plan import plan, scenario_settings, shared_settings
 from pipeline.mcts.read import read

@@ -12,7 +12,7 @@ from kit.building import ends
 from kit.project import PATIENCE
 
 from pipeline.machine.process import MARK, BuildStopping, Processes
-from pipeline.models.ask import BACKENDS, FOLDERS, ask
+from pipeline.models.ask import ask
 from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
 
 KEY = "sk-or-so-0123456789"
@@ -313,13 +313,3 @@ def test_nobody_answers_with_nothing_for_nothing(desk: CallContext) -> None:
     question = Question("planner", "plan", os.getcwd(), "log")
     assert ask({"backend": "none"}, question, desk) == Answer("", Usage())
     assert not Path("log").exists()
-
-
-def test_a_backend_that_cannot_be_asked_says_who_answers_instead(desk: CallContext) -> None:
-    question = Question("coder", "code", os.getcwd(), "log")
-    for name in FOLDERS:
-        with pytest.raises(ValueError, match=f"'{name}' cannot be asked; its stage"):
-            ask({"backend": name}, question, desk)
-        assert name not in BACKENDS
-    with pytest.raises(ValueError, match="'comand' is unknown; did you mean 'command'"):
-        ask({"backend": "comand"}, question, desk)

@@ -7,10 +7,10 @@ from kit.project import Project
 from kit.proof_searches import goal, rules
 from test_proof_plan import LEAST
 
-from pipeline.banks.records import save, save_lines
 from pipeline.proof.schedule.journal import ScheduleJournal
 from pipeline.proof.schedule.records import FAILED as TRIAL_FAILED
 from pipeline.proof.schedule.records import TrialOutcome
+from pipeline.store.records import save, save_lines
 
 TRIED = {"level": 0, "budget": 8.0, "seconds": 1.25, "recalled": False}
 FAILED = {**TRIED, "strategy": "micro", "success": False, "error": "nothing more to try"}

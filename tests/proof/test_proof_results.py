@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kit.browsing import Seen
 from kit.proof_searches import goal
 
-from pipeline.banks.lean import proof_fault
-from pipeline.banks.records import Proof, lean_file, lean_files_in_one, stays_inside, theorem_of
-from pipeline.goals.bank import Bank, Goal, Refusal
+from pipeline.goals.bank import Bank, Goal, Refusal, theorem_of
+from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one, stays_inside
+from pipeline.lean.backends.table import proof_fault
 from pipeline.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.proof.records import PROVED, AttemptRecord, Sample, SampleRecord, SearchRecord
 from pipeline.proof.report import (
@@ -30,7 +30,7 @@ from pipeline.proof.report import (
     with_check_results,
 )
 from pipeline.proof.run.attempt import FinishedAttempt
-from pipeline.proof.schedule.records import EXHAUSTED, FRONTIER, LIGHT, SOLVED, GoalStanding, Trial, WorkerResult
+from pipeline.proof.schedule.records import EXHAUSTED, FRONTIER, LIGHT, SOLVED, GoalOutcome, Trial, WorkerResult
 from pipeline.proof.search_stage import sample_record
 
 SEARCH = SearchRecord(
@@ -88,11 +88,11 @@ def test_seconds_are_those_of_the_attempts_until_the_proof() -> None:
         FinishedAttempt(trials[n], WorkerResult(success, f"s{n}", ("rfl",), seconds), False)
         for n, success, seconds in ended
     ]
-    told = sample_record(Sample(goal(0), 0), GoalStanding(goal(0), SOLVED, 0, 3, trials[3]), tried)
+    told = sample_record(Sample(goal(0), 0), GoalOutcome(goal(0), SOLVED, 0, 3, trials[3]), tried)
     assert (told.seconds, told.strategy, told.tactics, len(told.attempts)) == (3.0, "s3", ("rfl",), 3)
-    left = sample_record(Sample(goal(0), 0), GoalStanding(goal(0), EXHAUSTED, 0, 3), tried)
+    left = sample_record(Sample(goal(0), 0), GoalOutcome(goal(0), EXHAUSTED, 0, 3), tried)
     assert (left.seconds, left.tactics, left.status) == (7.0, (), "open")
-    never = sample_record(Sample(goal(0), 0), GoalStanding(goal(0), FRONTIER, 0, 0), [])
+    never = sample_record(Sample(goal(0), 0), GoalOutcome(goal(0), FRONTIER, 0, 0), [])
     assert (never.status, never.why) == ("frontier", "never tried")
 
 

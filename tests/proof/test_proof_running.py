@@ -15,19 +15,20 @@ import pytest
 from kit.project import ROOT
 from kit.proof_searches import goal, rules
 
+from pipeline.core.journal import journal_differences
 from pipeline.goals.bank import Goal
 from pipeline.lean.dojo import backend
 from pipeline.lean.model import LeanCrash, LeanKilled, LeanStartError, NotElaborated
 from pipeline.lean.repl import process, slot
 from pipeline.proof.run.attempt import PATIENCE, CheckResult, WorkerStuck, WorkerTimeouts, run_in_thread
 from pipeline.proof.run.engine import SearchMeans, SearchProgress, run_trials
-from pipeline.proof.schedule.journal import ScheduleJournal, replay_schedule
+from pipeline.proof.schedule.journal import SCHEDULE_FORM, ScheduleJournal, first_line
 from pipeline.proof.schedule.records import (
     CANCELLED,
     EXHAUSTED,
     FRONTIER,
     SOLVED,
-    GoalStanding,
+    GoalOutcome,
     ScheduleRules,
     Trial,
     WorkerResult,
@@ -106,8 +107,8 @@ def hangs(log: list[str], started: asyncio.Event | None = None) -> Worker:
     return worker
 
 
-def ran(what: Coroutine[Any, Any, list[GoalStanding]]) -> list[GoalStanding]:
-    async def bounded() -> list[GoalStanding]:
+def ran(what: Coroutine[Any, Any, list[GoalOutcome]]) -> list[GoalOutcome]:
+    async def bounded() -> list[GoalOutcome]:
         async with asyncio.timeout(BOUND):
             return await what
 
@@ -119,7 +120,7 @@ def test_a_goal_is_solved_by_the_strategy_that_can() -> None:
     kept = Kept()
     standings = ran(run_trials(journalled, goals, means({"a": answers(failure("a")), "b": answers(found("b"))}, kept)))
     assert [(each.status, each.by and each.by.strategy) for each in standings] == [(SOLVED, "b")] * 3
-    assert replay_schedule(lines, journalled.policy.rules) == []
+    assert journal_differences(SCHEDULE_FORM, lines, first_line(journalled.policy.rules)) == []
 
 
 def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_ended_before() -> None:
@@ -143,7 +144,7 @@ def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_en
     assert standing.by
     assert standing.by.strategy == "c"
     assert {name: result.error for _, name, _, result in kept.all}["b"] == "not verified: it has a sorry in it"
-    assert journalled.policy.bandit.as_json()["tallies"]
+    assert journalled.policy.bandit.tallies
 
 
 def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> None:
@@ -160,7 +161,7 @@ def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> 
     assert standing.status == SOLVED
     assert log == [f"g0 ended by {signal.SIGKILL}"]
     assert kept.names == [("g0", "b")]
-    assert journalled.policy.bandit.as_json()["trials"] == {"b": 1}
+    assert journalled.policy.bandit.trials == {"b": 1}
     assert f'"status":"{CANCELLED}"' in lines[-1]
 
 
@@ -275,7 +276,7 @@ def test_stopped_it_ends_what_runs_keeps_what_is_done_and_leaves_the_rest(how: s
     log: list[str] = []
     kept = Kept()
 
-    async def main() -> list[GoalStanding]:
+    async def main() -> list[GoalOutcome]:
         journalled, goals, lines = search(rules("a", "b", speculate=1, levels=1), 5)
         running, stop = asyncio.Event(), asyncio.Event()
         workers = {"a": answers(failure()), "b": hangs(log, running)}
@@ -289,11 +290,11 @@ def test_stopped_it_ends_what_runs_keeps_what_is_done_and_leaves_the_rest(how: s
             with pytest.raises(asyncio.CancelledError):
                 await task
         else:
-            assert await task == journalled.policy.standings()
+            assert await task == journalled.policy.outcomes()
         reasons = {"deadline": "timeout", "stop": "stopped", "cancel": "interrupted"}
         assert journalled.policy.stopped == reasons[how]
-        assert replay_schedule(lines) == []
-        return journalled.policy.standings()
+        assert journal_differences(SCHEDULE_FORM, lines) == []
+        return journalled.policy.outcomes()
 
     standings = ran(main())
     assert log == [f"g0 ended by {signal.SIGKILL}"]
@@ -357,8 +358,8 @@ def test_an_attempt_that_ended_is_kept_even_if_it_is_cancelled_while_it_is_being
         with pytest.raises(asyncio.CancelledError):
             await task
         assert kept.names == [("g0", "a")]
-        assert journalled.policy.standings()[0].status == SOLVED
-        assert replay_schedule(lines) == []
+        assert journalled.policy.outcomes()[0].status == SOLVED
+        assert journal_differences(SCHEDULE_FORM, lines) == []
 
     asyncio.run(main())
 
@@ -392,7 +393,7 @@ def test_starting_waits_while_the_machine_is_busy_and_readings_are_recorded() ->
     ran(run_trials(journalled, goals, means({"a": answers(failure())}, load=lambda: next(loads))))
     readings = [line for line in lines if '"what":"load"' in line]
     assert ['"sleep":0.2' in line for line in readings] == [True, False, False]
-    assert replay_schedule(lines) == []
+    assert journal_differences(SCHEDULE_FORM, lines) == []
 
 
 def test_no_more_trials_run_at_once_than_there_are_processes() -> None:
@@ -450,7 +451,7 @@ except KeyboardInterrupt:
         os.kill(started, 0)
     lines = (tmp_path / "journal").read_text().splitlines()
     assert '"status":"cancelled"' in lines[-1]
-    assert replay_schedule(lines) == []
+    assert journal_differences(SCHEDULE_FORM, lines) == []
 
 
 def test_work_in_a_thread_that_is_cancelled_has_ended_when_the_cancellation_goes_on() -> None:

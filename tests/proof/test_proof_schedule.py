@@ -1,6 +1,7 @@
 """Laws of the search for proofs: order, rooms, speculation, levels, and what is left when it is stopped."""
 
 from collections import Counter
+from copy import deepcopy
 from dataclasses import replace
 
 from hypothesis import given
@@ -55,7 +56,7 @@ def test_no_goal_is_lost(case: Case) -> None:
     run = played(case)
     names = [each.name for each in case.rules.strategies]
     tried = attempts(run)
-    for standing in run.journalled.policy.standings():
+    for standing in run.journalled.policy.outcomes():
         mine = {(name, level) for goal_id, name, level in tried if goal_id == standing.goal.id}
         if standing.status == SOLVED:
             assert standing.by
@@ -175,7 +176,7 @@ def test_a_failure_that_ends_first_cancels_nothing_and_the_next_strategy_joins()
     assert end(some, fast) == ()
     assert asked(some, 9).strategy == "c"
     assert end(some, slow, PROVED) == (3,)
-    [standing] = some.standings()
+    [standing] = some.outcomes()
     assert (standing.status, standing.by) == (SOLVED, slow)
 
 
@@ -184,7 +185,7 @@ def test_the_first_verified_success_wins_and_a_second_one_changes_nothing() -> N
     first, second = asked(some, 9), asked(some, 9)
     assert end(some, second, PROVED) == (first.number,)
     assert end(some, first, PROVED) == ()
-    assert some.standings()[0].by == second
+    assert some.outcomes()[0].by == second
     assert some.is_finished
 
 
@@ -195,10 +196,10 @@ def test_what_is_cancelled_is_no_failure(case: Case, name: str) -> None:
     after = ProofSchedule(run.journalled.policy.rules)
     after.bandit = run.journalled.policy.bandit
     after.add(goal(0))
-    before, arms = dict(after.bandit.as_json()), strategies(after)
+    before, arms = deepcopy(vars(after.bandit)), strategies(after)
     assert {end(after, flight.trial, CANCELLED) for flight in [*after.flying[1].flying.values()]} == {()}
-    assert after.bandit.as_json() == before
-    assert (after.standings()[0].status, after.standings()[0].attempts) == (FRONTIER, 0)
+    assert vars(after.bandit) == before
+    assert (after.outcomes()[0].status, after.outcomes()[0].attempts) == (FRONTIER, 0)
     assert strategies(after) == arms
 
 
@@ -209,7 +210,7 @@ def test_bandits_learn_from_every_attempt_that_ended_by_itself(case: Case) -> No
     for (_, strategy, _), count in attempts(run).items():
         ended[strategy] += count
     del ended[CACHE]
-    assert Counter(run.journalled.policy.bandit.as_json()["trials"]) == +ended
+    assert run.journalled.policy.bandit.trials == +ended
 
 
 def test_a_goal_on_which_all_failed_gets_more_time_and_becomes_heavy() -> None:
@@ -221,7 +222,7 @@ def test_a_goal_on_which_all_failed_gets_more_time_and_becomes_heavy() -> None:
         end(some, trial)
     assert seen == [(0, 8.0, LIGHT), (1, 32.0, HEAVY), (2, 128.0, HEAVY)]
     assert some.is_finished
-    assert some.standings()[0].status == EXHAUSTED
+    assert some.outcomes()[0].status == EXHAUSTED
 
 
 def test_the_threshold_itself_is_heavy() -> None:
@@ -240,7 +241,7 @@ def test_what_proved_a_goal_before_is_tried_first_and_alone() -> None:
     assert (second.goal, second.strategy) == ("g1", "a")
     end(some, first)
     assert asked(some, 9)[1:3] == ("g0", "a")
-    assert CACHE not in str(some.bandit.as_json())
+    assert CACHE not in str(vars(some.bandit))
 
 
 def test_in_rounds_no_goal_has_more_time_before_all_had_as_much() -> None:
@@ -274,7 +275,7 @@ def test_what_is_recalled_is_asked_for_first_and_as_it_was_made() -> None:
 def test_what_is_stopped_leaves_a_frontier_and_calls_no_goal_cancelled(case: Case) -> None:
     run = played(case)
     by_goal = {each.goal for each in run.started}
-    standings = run.journalled.policy.standings()
+    standings = run.journalled.policy.outcomes()
     assert {each.status for each in standings} <= {SOLVED, EXHAUSTED, FRONTIER}
     never = [each for each in standings if each.goal.id not in by_goal]
     assert all(each.status == FRONTIER for each in never)
@@ -292,7 +293,7 @@ def test_nothing_starts_once_stopped(case: Case) -> None:
     for each in run.started:
         run.journalled.tell(TrialOutcome(each.number, CANCELLED))
     assert run.journalled.policy.is_finished
-    assert all(each.attempts == 0 for each in run.journalled.policy.standings())
+    assert all(each.attempts == 0 for each in run.journalled.policy.outcomes())
 
 
 def test_a_cancelled_strategy_is_left_for_another_time() -> None:

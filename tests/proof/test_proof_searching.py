@@ -84,7 +84,7 @@ def searched(tmp_path: Path, processes: Processes) -> Search:
 def ended(found: SearchResult) -> list[tuple[str, str, float]]:
     """By whom each goal was proved, and the seconds that were spent on it."""
     spent = {name: sum(each.result.time_seconds for each in tried) for name, tried in found.attempts.items()}
-    return [(one.goal.id, one.by.strategy if one.by else "", spent[one.goal.id]) for one in found.standings]
+    return [(one.goal.id, one.by.strategy if one.by else "", spent[one.goal.id]) for one in found.outcomes]
 
 
 @pytest.mark.parametrize("bandit", ["seed", "ucb1", "discounted", "contextual"])
@@ -92,7 +92,7 @@ def test_a_search_that_is_made_again_recalls_what_it_took_and_tries_nothing(sear
     """Though by now the bandit might begin with another strategy."""
     asked, first, again = rules("even", "all", bandit=bandit, speculate=1), Workers(), Workers()
     before = searched(first, asked, *GOALS)
-    assert {one.status for one in before.standings} == {SOLVED}
+    assert {one.status for one in before.outcomes} == {SOLVED}
     after = searched(again, asked, *GOALS[::-1])
     assert again.made == []
     assert sorted(ended(after)) == ended(before)
@@ -120,7 +120,7 @@ def test_a_cached_proof_that_does_not_hold_any_more_makes_place_for_another_sear
     searched(first, asked, GOALS[0])
     found = searched(again, asked, GOALS[0], code="2", lean=Checker("omega"))
     assert again.made == [("g0", "all")]
-    assert [one.status for one in found.standings] == [EXHAUSTED]
+    assert [one.status for one in found.outcomes] == [EXHAUSTED]
     assert [each.trial.strategy for each in found.attempts["g0"]] == ["cache", "all"]
     assert all(each.result.error.startswith("not verified: tactic") for each in found.attempts["g0"])
 
@@ -140,7 +140,7 @@ def test_goals_that_nobody_tried_are_in_the_ledger_before_anything_starts(
     found = searched(Stops(), rules("all"), *GOALS)
     assert found.stopped == "stopped"
     with closing(LedgerReader(str(tmp_path / "ledger.db"))) as reader:
-        assert [(each.goal.name, each.attempts) for each in reader.frontier()] == [(each.id, 0) for each in GOALS]
+        assert [(each.goal.id, each.attempts) for each in reader.frontier()] == [(each.id, 0) for each in GOALS]
 
 
 def test_what_a_stopped_build_did_to_an_attempt_is_no_failure(
@@ -170,7 +170,7 @@ def test_the_mistake_of_a_worker_is_not_kept_and_its_goal_is_tried_again(searche
 
     asked, mended = rules("all", levels=1), Workers()
     searched(Mistaken(), asked, GOALS[0])
-    assert [one.status for one in searched(mended, asked, GOALS[0]).standings] == [SOLVED]
+    assert [one.status for one in searched(mended, asked, GOALS[0]).outcomes] == [SOLVED]
     assert mended.made == [("g0", "all")]
 
 
@@ -180,5 +180,5 @@ def test_a_success_that_was_never_verified_is_recalled_as_none(tmp_path: Path, s
         ledger.record(Attempt(key, GOALS[0].text, success=True, time_seconds=1.0, timestamp=0.0, tactics=("rfl",)))
     again = Workers()
     found = searched(again, rules("all", levels=1), GOALS[0])
-    assert [one.status for one in found.standings] == [EXHAUSTED]
+    assert [one.status for one in found.outcomes] == [EXHAUSTED]
     assert again.made == []

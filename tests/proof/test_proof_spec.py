@@ -6,7 +6,8 @@ import pytest
 from kit.mistakes import Mistake, read_mistakes, refused_mistake
 from kit.project import Project
 
-from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
+from pipeline.lean.backends.keys import DEFAULT_LEDGER
+from pipeline.lean.model import LeanKeys
 from pipeline.proof.read import read
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings, StrategyWorker
 from pipeline.spec import parse

@@ -381,15 +381,32 @@ def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(project: Pr
     project.spec("x", noting(reads))
     (project.root / "data/sub").chmod(mode)
     try:
-        for words in ([], ["why", "x"], ["plan"]):
+        for words, code in (([], 1), (["why", "x"], 2), (["plan"], 2)):
             said = as_anybody(project, *words)
-            assert said.returncode == 1, said
-            assert re.match(r"coppice: (data|linked)/sub(/b.txt)?: Permission denied\n", said.stderr)
+            assert said.returncode == code, said
+            why = "(data|linked)/sub(/b.txt)? cannot be read: Permission denied"
+            line = rf"failed x:s \({why}\)" if code == 1 else rf"coppice: specs/x.yaml:\d+: x:s: {why}"
+            assert re.match(f"{line}\n", said.stderr or said.stdout)
     finally:
         (project.root / "data/sub").chmod(0o755)
     assert ran(project) == []
     built(project)
     settled(project)
+
+
+def test_a_file_that_cannot_be_read_fails_its_target_alone(project: Project) -> None:
+    project.write("src", "1")
+    os.mkfifo(project.root / "pipe")
+    steps = "{a: {run: 'cat {in} > {out}', reads: pipe, writes: a}, b: {run: 'cp {in} {out}', reads: src, writes: b}}"
+    project.spec("x", f"kind: steps\nsteps: {steps}\n")
+    said = project.coppice("run", "--continue", "-n", "1", timeout=20)
+    assert said.returncode == 1, said
+    assert "failed x:a (pipe cannot be read: not a plain file)\n" in said.stdout
+    assert project.read("runs/x/b") == "1"
+    (project.root / "pipe").unlink()
+    project.write("pipe", "2")
+    assert built(project)
+    assert project.read("runs/x/a") == "2"
 
 
 def as_anybody(project: Project, *words: str) -> subprocess.CompletedProcess[str]:

@@ -306,7 +306,7 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
             key, output = f"{n:064x}", here / "output"
             output.write_bytes(b"x" * 3000 + str(n).encode())
             with output.open("rb") as file:
-                found = read_output(file.fileno())
+                found = read_output(file.fileno(), os.fstat(file.fileno()))
             store.put(key, [str(output)], [found], 0.1, "demo:a")
             unrefer(store, key)
             store.release()

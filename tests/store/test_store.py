@@ -43,7 +43,7 @@ def keep(store: Store, key: str, *paths: str) -> None:
 
 def seen(path: str) -> OutputFile:
     with open(path, "rb") as file:
-        return read_output(file.fileno())
+        return read_output(file.fileno(), os.fstat(file.fileno()))
 
 
 def taken(store: Store, key: str, count: int = 1) -> list[bytes] | None:
@@ -236,7 +236,8 @@ while not all_have("through"):
         for path, body in zip(("one", "two"), bodies):
             Path(path).write_bytes(body)
         with open("one") as one, open("two") as two:
-            store.put(key, ["one", "two"], [written(one.fileno()), written(two.fileno())], 1.0, "a:t")
+            found = [written(file.fileno(), os.fstat(file.fileno())) for file in (one, two)]
+            store.put(key, ["one", "two"], found, 1.0, "a:t")
     rounds += 1
     if rounds == 150:
         Path("through").touch()

@@ -1,5 +1,6 @@
 """Goals of every kind, put together at random: whatever Lean prints, moves are proposed for it."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,3 +38,22 @@ def test_moves_are_proposed_for_whatever_is_printed(given_facts, target):
     read = goal.read_goal("\n".join([*given_facts, f"⊢ {target}"]))
     found = moves.propose_moves(read)
     assert all(move.tactic and move.budget > 0 and move.cost >= 0 for move in found)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "a b : Int\n⊢ a - a ∣ b",
+        "f : Nat → Nat → Nat\nh : f = Nat.gcd\n⊢ f 2 4 = 2",
+        "n : Nat\n⊢ gcd = n",
+        "f : Nat → Nat\nh : ∀ x\n⊢ f 2 = 2",
+    ],
+)
+def test_what_is_no_arithmetic_after_all_ends_no_search(printed):
+    assert moves.propose_moves(goal.read_goal(printed))
+
+
+def test_a_fact_of_a_hundred_parts_is_taken_apart() -> None:
+    parts = " ∧ ".join(f"a = {number}" for number in range(100))
+    (move,) = moves.propose_moves(goal.read_goal(f"a : Nat\nh : {parts}\n⊢ a = 1"))
+    assert "hc99" in move.tactic

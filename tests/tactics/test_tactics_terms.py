@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.tactics.text import numbers, syntax, terms
+from pipeline.tactics.text import syntax, terms
 from pipeline.tactics.text.terms import Leaf, Number, Operation
 
 LEAVES = ("x", "y", "f 2")
@@ -33,28 +33,28 @@ def test_a_term_that_is_written_reads_as_itself(term):
 
 @given(combined("+-*"), assignments)
 def test_polynomials_have_the_value_of_their_terms(term, known):
-    form = numbers.polynomial(term, naturals=False)
+    form = terms.polynomial(term, kind="Int")
     total = sum(
         factor * math.prod(known[name] ** times for name, times in monomial) for monomial, factor in form.items()
     )
     assume(abs(total) < terms.LARGEST_VALUE)
-    assert total == numbers.evaluate(term, known, naturals=False)
+    assert total == terms.evaluate(term, known, kind="Int")
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("2 - 5 + 1", 1), ("7 / 0", 0), ("7 % 0", 7), ("2 ^ 3 ^ 2", 512), ("10 - 2 - 3", 5)]
 )
 def test_naturals_are_computed_as_lean_does(text, value):
-    assert numbers.constant_value(terms.read_term(text)) == value
+    assert terms.constant_value(terms.read_term(text)) == value
 
 
 def test_division_of_integers_leaves_no_negative_rest():
-    assert numbers.evaluate(terms.read_term("(-7) % 2"), {}, naturals=False) == 1
-    assert numbers.evaluate(terms.read_term("(-7) / 2"), {}, naturals=False) == -4
+    assert terms.evaluate(terms.read_term("(-7) % 2"), {}, kind="Int") == 1
+    assert terms.evaluate(terms.read_term("(-7) / 2"), {}, kind="Int") == -4
 
 
 def test_a_natural_that_is_subtracted_is_not_looked_into():
-    assert numbers.leaf_names(numbers.polynomial(terms.read_term("x - y"))) == ["x - y"]
+    assert terms.leaf_names(terms.polynomial(terms.read_term("x - y"))) == ["x - y"]
 
 
 @pytest.mark.parametrize(

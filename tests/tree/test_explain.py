@@ -11,8 +11,8 @@ from kit.searches import TESTED, Search, adding, agent, idea
 from test_tree_beam import FAULTS, GOOD, RULES, SLOTS, depth, good
 from test_tree_paired import search as search_by_blocks
 
+from pipeline.tree.report.explain import CHECK_NUMBERS, UNTESTED_NEEDS, CheckExplanation, explain_gate, explain_ranking
 from pipeline.tree.rules.beam import GATE_CHECKS, Evaluation, first_failed_check, promote
-from pipeline.tree.rules.explain import CHECK_NUMBERS, UNTESTED_NEEDS, CheckExplanation, explain_gate, explain_ranking
 from pipeline.tree.rules.scoring import (
     Comparison,
     MeansConstants,

@@ -69,6 +69,8 @@ def bench(tmp_path: Path, processes: Processes) -> Iterator[Bench]:
         yield Bench(job, root, Worktrees(root.repo, "cand").add("c", root.commit).path)
 
 
+# Folders in folders, further down than a path can say.
+DIG = "python3 -c 'import os, sys; os.chdir(sys.argv[1]); [os.mkdir(n) or os.chdir(n) for n in [\"d\" * 250] * 20]'"
 VOID = {
     "written": ("echo x > sweep.py", "sweep.py is protected and was written to while the command ran"),
     "appended and cut": ("echo >> sweep.py; echo 'import csv' > sweep.py", "sweep.py is protected and was written to"),
@@ -85,6 +87,7 @@ VOID = {
     "added": ("echo > bench/new.py", "bench/new.py was added while the command ran"),
     "added a link": ("ln -s . bench/new", "bench/new was added while the command ran"),
     "added an odd name": ("touch \"bench/$(printf 'a\\nb\\377')\"", r"bench/a\nb\udcff was added"),
+    "added too deep": (f"{DIG} bench", "cannot be listed any more (File name too long), where files are protected"),
     "project": ("echo 2 > ../../data/prices/a.csv", "{project}/data/prices is protected and was changed while"),
     "project, added": ("echo 2 > ../../data/new.csv", "{project}/data/*.csv is protected and was changed"),
     "read": ("touch ../../data/read.csv", "data/read.csv, which it was given to read, was changed while"),
@@ -94,6 +97,7 @@ FINE = {
     "nothing": ":",
     "reads": "cat sweep.py bench/deep/load.py ../../data/read.csv",
     "other files": "echo x > model.py; echo > new; mkdir benches; rm model.py",
+    "deep folders elsewhere": f"mkdir deep; {DIG} deep",
     "what Python compiles": "mkdir bench/deep/__pycache__; echo > bench/deep/__pycache__/load.pyc",
 }
 

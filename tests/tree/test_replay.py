@@ -18,8 +18,7 @@ from pipeline.build.project import load
 from pipeline.core.freshness import Receipt
 from pipeline.core.recipe import make_recipe, reads_of, writes_of
 from pipeline.store.receipts import Receipts, done_entry
-from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE
-from pipeline.tree.rules.explain import FirstDifference, first_difference
+from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, FirstDifference, first_difference
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from pipeline.tree.rules.assignment import (
     NO_BUDGET,
     NO_IDEA,
     NO_NODE,
+    SECTIONS,
     Assignment,
     FrontierPlace,
-    Idea,
     PastIdea,
     assign_ideas,
     idea_identity,
@@ -47,12 +47,12 @@ def test_the_normal_form_is_its_own_normal_form_but_for_bullets_of_bullets(text:
 
 
 def test_an_idea_has_its_three_sections() -> None:
-    assert parse_idea(TEXT) == (Idea("Skip a month", "reversal", "- shift\n  by one"), ())
+    assert parse_idea(TEXT) == (dict(zip(SECTIONS, ("Skip a month", "reversal", "- shift\n  by one"), strict=True)), ())
 
 
 def test_an_introduction_and_the_marks_that_models_add_are_no_defect() -> None:
     text = "Here it is.\n\n**IDEA:** **Skip** it\n## RATIONALE: why\n**REQUIRED CHANGES**: all\n"
-    assert parse_idea(text).idea == Idea("**Skip** it", "why", "all")
+    assert parse_idea(text).sections == dict(zip(SECTIONS, ("**Skip** it", "why", "all"), strict=True))
 
 
 DEFECTS = [
@@ -70,19 +70,19 @@ DEFECTS = [
 @pytest.mark.parametrize(("text", "what"), DEFECTS)
 def test_what_is_no_idea_says_which_section_is_wrong(text: str, what: str) -> None:
     found = parse_idea(text)
-    assert found.idea is None
+    assert not found.sections
     assert any(defect.startswith(what) for defect in found.defects)
 
 
 @given(st.lists(st.sampled_from(["IDEA:", "IDEA: x", "RATIONALE: y", "REQUIRED_CHANGES: z", "w", ""]), max_size=6))
 def test_a_text_is_an_idea_or_has_defects(lines: list[str]) -> None:
     found = parse_idea("\n".join(lines))
-    assert (found.idea is None) == bool(found.defects)
-    assert found.idea is None or all(found.idea)
+    assert (not found.sections) == bool(found.defects)
+    assert all(found.sections.values())
 
 
 A, B = NodePlace(1, 0), NodePlace(1, 1)
-FRONTIER = (FrontierPlace(A, "aaa", (ROOT,)), FrontierPlace(B, "bbb", (ROOT,)))
+FRONTIER = (FrontierPlace(A, (ROOT,)), FrontierPlace(B, (ROOT,)))
 # The root tried p; d0.n1 is on no branch of the frontier and tried q.
 TRIED = (PastIdea(EvalSlot(0, 0, 0), idea_identity("p")), PastIdea(EvalSlot(0, 1, 0), idea_identity("q")))
 
@@ -137,24 +137,19 @@ def test_the_first_of_those_tried_before_is_named_in_whatever_order_they_come() 
 
 
 def test_a_slot_without_a_node_or_an_idea_says_so() -> None:
-    closed = (FRONTIER[0], FrontierPlace(B, "", closed="1 of 3 evaluations passed the gate"))
+    closed = (FRONTIER[0], FrontierPlace(B, closed="1 of 3 evaluations passed the gate"))
     found = assigned(a=["x", " \n"], b=["y"], frontier=closed)
     assert outcome(found) == ["x", NO_IDEA, NO_IDEA, NO_NODE, NO_NODE, NO_NODE]
     assert found.tasks[1].why == "d1.n0 has no idea number 1"
     assert found.tasks[3].why == "d1.n1: 1 of 3 evaluations passed the gate"
 
 
-def test_a_node_that_is_closed_is_not_expanded_though_it_has_a_commit() -> None:
+def test_a_node_that_is_closed_is_not_expanded() -> None:
     stopped = [ground._replace(closed="strict_depth_failure") for ground in FRONTIER]
     assert {task.why for task in assigned(a=["x"], frontier=stopped).tasks} == {
         "d1.n0: strict_depth_failure",
         "d1.n1: strict_depth_failure",
     }
-
-
-def test_a_place_to_which_nothing_was_promoted_says_so() -> None:
-    found = assigned(b=["x"], frontier=(FRONTIER[0], FrontierPlace(B, "")))
-    assert found.tasks[3][:5] == (EvalSlot(1, 1, 0), "", "", NO_NODE, "d1.n1: nothing was promoted to it")
 
 
 def test_the_budget_goes_to_the_earlier_slots_and_duplicates_take_none_of_it() -> None:
@@ -185,7 +180,7 @@ def test_more_ideas_than_slots_are_a_mistake_of_the_caller_and_none_is_dropped_i
 
 
 TEXTS = st.lists(st.sampled_from(["p", "q", "x", "X ", "* x", "- x", "y", "", " \n"]), max_size=3)
-GROUNDS = st.permutations(FRONTIER).flatmap(lambda f: st.sampled_from([f, [f[0], f[1]._replace(commit="")]]))
+GROUNDS = st.permutations(FRONTIER).flatmap(lambda f: st.sampled_from([f, [f[0], f[1]._replace(closed="empty")]]))
 SCOPE = st.sampled_from([*DEDUPE_SCOPES])
 LIMITS = st.builds(BudgetLimits, st.none() | st.integers(0, 4), st.sampled_from([None, 0.0, 0.4, 0.5, 1.5]))
 

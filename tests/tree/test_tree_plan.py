@@ -62,7 +62,7 @@ def spec(shape: SearchShape, name: str = "x", configs: int = 0, **more: Any) -> 
         budget=BudgetLimits(),
         ceiling=Ceiling(),
         per_node=None,
-        parallel=1,
+        at_once=1,
         retries=0,
         keep=KeepKeys(),
         dry_run=False,

@@ -10,10 +10,11 @@ from kit.project import ROOT
 
 from pipeline.errors import SpecError
 from pipeline.machine.process import Processes
-from pipeline.models.ask import BACKENDS, FOLDERS, ask
+from pipeline.models.ask import BACKENDS, ask
 from pipeline.models.contract import CallContext, Question
 from pipeline.spec import parse
 from pipeline.tree.spec import roles as spec_roles
+from pipeline.tree.spec.model import FOLDER_BACKENDS
 from pipeline.tree.spec.roles import NEEDED_ROLES, ROLE_BACKENDS, read_roles
 
 PAGE = (ROOT / "docs/backends.md").read_text()
@@ -100,9 +101,8 @@ def test_what_is_read_can_be_asked(processes: Processes) -> None:
 
 
 def test_every_backend_can_be_had_by_some_role_and_has_its_keys() -> None:
-    assert (
-        {*BACKENDS, *FOLDERS} == {*spec_roles.BACKENDS} == {name for names in ROLE_BACKENDS.values() for name in names}
-    )
+    names = {name for names in ROLE_BACKENDS.values() for name in names}
+    assert {*BACKENDS, *FOLDER_BACKENDS} == {*spec_roles.BACKENDS} == names
 
 
 OPENAI = "backend: openai, url: 'http://x/v1', model: m"

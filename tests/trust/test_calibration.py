@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.trust.batch import p_values
 from pipeline.trust.calibration import Proportion, Rule, measure_promotions, with_power
+from pipeline.trust.noise import fit_noise
 from pipeline.trust.rule import weigh
-from pipeline.trust.surrogates import fit_noise
 
 IDEAS_AT_ONCE, BLOCKS, LEVEL = 7, 50, 0.05
 

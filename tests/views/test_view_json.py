@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 from io import StringIO
 from typing import Any
 
@@ -120,7 +121,7 @@ def test_what_is_printed_during_the_build_is_inside_of_it() -> None:
     reporter.begin(Build([], lambda i: [], [], [], 1, {}, lambda target: None))
     reporter.initialize({}, [])
     print("said by some code")
-    reporter.runtime_error("a problem")
+    sys.stderr.write("a problem\n")
     reporter.complete_run()
     made = document(stream.getvalue())
     assert (made["out"], made["err"]) == ("said by some code\n", "a problem\n")

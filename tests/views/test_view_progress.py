@@ -69,7 +69,7 @@ def test_siblings_that_are_fresh_count_as_well() -> None:
 
 def test_siblings_that_ended_in_this_build_count_as_well() -> None:
     made = eta_of_build(build(FOUR))
-    made.end("demo:s.0")
+    del made.left["demo:s.0"]
     made.learn("demo:s.0", 5.0)
     assert made.seconds({}) == 15.0
 

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.lean.dojo import project
 from pipeline.lean.dojo import text as dojo_text
 from pipeline.lean.dojo.process import CompletedCommand, DojoProcess, DojoSession, run_to_end
-from pipeline.lean.dojo.project import DojoProject, ProjectCopy
+from pipeline.lean.dojo.project import DojoProject
 from pipeline.lean.dojo.text import WholeProofFile, preamble_refusal, statement_refusal, tactic_refusal
 from pipeline.lean.model import (
     Begun,
@@ -24,7 +24,6 @@ from pipeline.lean.model import (
     ProofFinished,
     ProofGivenUp,
     Stop,
-    TacticResult,
     TacticState,
     Theorem,
     unheard,
@@ -32,7 +31,7 @@ from pipeline.lean.model import (
 from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
 from pipeline.machine.failures import FROM_OUTSIDE, signal_of
 from pipeline.machine.process import Exit
-from pipeline.tactics.text.move import as_block
+from pipeline.tactics.script import as_block
 
 START = 600.0  # seconds until the first goal is there: a large library is read before
 TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository
@@ -41,10 +40,14 @@ CHECK = 600.0  # for a whole proof
 OFFLINE = {"DISABLE_REMOTE_CACHE": "1", "GITHUB_ACCESS_TOKEN": ""}
 FILE = "Goal.lean"
 LEAN = ("lake", "env", "lean", "--json")
+UNFINISHED = {
+    TacticState: LeanError("goals are left", "tactic"),
+    ProofGivenUp: LeanError("the proof was given up", "sorry"),
+}
 
 
 class LeanDojoBackend:
-    """Backend with up to `size` Dojos at once; a further `open` waits."""
+    """Backend with up to `size` Dojos at once; a further `open` waits. None starts before something is asked."""
 
     def __init__(self, project: DojoProject, starter: Starter, env: Mapping[str, str], size: int) -> None:
         self.version = project.version
@@ -52,7 +55,7 @@ class LeanDojoBackend:
         self._env = {**env, **OFFLINE}
         self._room = Semaphore(size)
         self._lock = Lock()
-        self._copied: ProjectCopy | None = None
+        self._copied: Path | None = None
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[DojoSession, TacticState]:
         return self._begin(theorem, _theorem_name(theorem), stop)
@@ -71,12 +74,15 @@ class LeanDojoBackend:
             return LeanError(str(error), "elab")
         try:
             begun()
-            if wrong := _script_error(session.run_tac(state, proof, CHECK)):
-                return wrong
+            answer = session.run_tac(state, proof, CHECK)
+            if not isinstance(answer, ProofFinished):
+                return answer if isinstance(answer, LeanError) else UNFINISHED[type(answer)]
             file = Path(session.file)
             before = dojo_text.text_before_proof(file.read_text(encoding="utf-8"))
-            whole = dojo_text.file_with_proof(before, proof, _global_name(theorem, name))
-            return self._check_file(file.parents[_depth(theorem)], file.parent, whole, stop)
+            # a theorem of a repository may stand within namespaces of its file
+            whole = dojo_text.file_with_proof(before, proof, f"_root_.{name}" if theorem.file else name)
+            root = file.parents[len(Path(theorem.file or FILE).parts) - 1]
+            return self._check_file(root, file.parent, whole, stop)
         finally:
             session.close()
 
@@ -84,7 +90,10 @@ class LeanDojoBackend:
         """End nothing: sessions end their own Dojos."""
 
     def _begin(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoSession, TacticState]:
-        _check_theorem(theorem)
+        if not theorem.file:  # its text is put into a file, and may do nothing there but be stated
+            for why in (statement_refusal(theorem.statement), *map(preamble_refusal, theorem.before)):
+                if why:
+                    raise NotElaborated(why)
         while not self._room.acquire(timeout=POLL_PERIOD):
             check_stop(stop)
         session = DojoSession(theorem, lambda: self._open_dojo(theorem, name, stop), self._room.release, stop)
@@ -96,30 +105,25 @@ class LeanDojoBackend:
 
     def _open_dojo(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoProcess, dict[str, Any]]:
         project.need_lake(self._env)
-        cache = {} if theorem.file else {"CACHE_DIR": str(self._copy().cache)}
+        cache = {} if theorem.file else {"CACHE_DIR": str(self._copy())}
+        text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
+        where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
         dojo = DojoProcess(self._starter, {**self._env, **cache}, self._project.folder)
         try:
-            answer = self._request_open(dojo, theorem, name, stop)
-        except BaseException:
+            request = {**where, "name": name, "text": text, "timeout": START}
+            answer = dojo.ask(request, TRACE if theorem.file else START, stop)
+        except BaseException as error:
             dojo.end()
+            if isinstance(error, (Overrun, ProcessEnded)):
+                why = "it takes too long" if isinstance(error, Overrun) else error
+                raise LeanStartError(f"LeanDojo does not start: {why}") from error
             raise
         if "lost" in answer:
             dojo.end()
             raise self._open_error(theorem, answer["error"], stop)
         return dojo, answer
 
-    def _request_open(self, dojo: DojoProcess, theorem: Theorem, name: str, stop: Stop | None) -> dict[str, Any]:
-        text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
-        where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
-        try:
-            request = {**where, "name": name, "text": text, "timeout": START}
-            return dojo.ask(request, TRACE if theorem.file else START, stop)
-        except Overrun:
-            raise LeanStartError("LeanDojo does not start: it takes too long") from None
-        except ProcessEnded as error:
-            raise LeanStartError(f"LeanDojo does not start: {error}") from error
-
-    def _copy(self) -> ProjectCopy:
+    def _copy(self) -> Path:
         with self._lock:  # one makes it, the others want it too
             if self._copied is None:
                 self._copied = project.cached_copy(self._project, self._starter, self._env)
@@ -130,18 +134,18 @@ class LeanDojoBackend:
         if theorem.file:
             return LeanStartError(f"{theorem.file}: {theorem.name}: LeanDojo does not open it: {error}")
         text = f"{dojo_text.statement_head(theorem, _theorem_name(theorem))}by\n  sorry\n"
-        root = self._copy().folder
+        root = self._project.place_in(self._copy())
         done = self._run_lean(root, root, text, stop)
-        wrong = dojo_text.first_error(dojo_text.parse_messages(done.out)) if done else ""
+        wrong = dojo_text.first_error(dojo_text.parse_messages(done.stdout)) if done else ""
         return NotElaborated(wrong) if wrong else LeanStartError(f"LeanDojo does not start: {error}")
 
     def _check_file(self, root: Path, folder: Path, file: WholeProofFile, stop: Stop | None) -> LeanError | None:
         done = self._run_lean(root, folder, file.text, stop)
         if done is None:
             return LeanError(f"not done after {CHECK:g} seconds; the process was killed", "timeout")
-        if (number := signal_of(Exit(done.code))) in FROM_OUTSIDE:
+        if (number := signal_of(Exit(done.returncode))) in FROM_OUTSIDE:
             raise LeanKilled(f"Lean was killed by signal {number} from outside; is there memory enough?")
-        return dojo_text.check_verdict(file, done.code, dojo_text.parse_messages(done.out))
+        return dojo_text.check_verdict(file, done.returncode, dojo_text.parse_messages(done.stdout))
 
     def _run_lean(self, root: Path, folder: Path, text: str, stop: Stop | None) -> CompletedCommand | None:
         """Run Lean on a text, in a file that is for a moment in a folder of the project.  None: it takes too long."""
@@ -155,41 +159,6 @@ class LeanDojoBackend:
                 return None
 
 
-def open_dojos(path: str, starter: Starter, env: Mapping[str, str], size: int) -> LeanDojoBackend:
-    """Open the backend; no process starts before it is asked something."""
-    return LeanDojoBackend(project.open_project(path), starter, env, size)
-
-
-def _script_error(answer: TacticResult) -> LeanError | None:
-    match answer:
-        case LeanError():
-            return answer
-        case TacticState():
-            return LeanError("goals are left", "tactic")
-        case ProofGivenUp():
-            return LeanError("the proof was given up", "sorry")
-        case ProofFinished():
-            return None
-
-
-def _check_theorem(theorem: Theorem) -> None:
-    """Check that the text can be put into a file, and do nothing there but be stated."""
-    if theorem.file:
-        return
-    for why in (statement_refusal(theorem.statement), *map(preamble_refusal, theorem.before)):
-        if why:
-            raise NotElaborated(why)
-
-
 def _theorem_name(theorem: Theorem) -> str:
     """Name of the theorem; of a statement one that nothing written before can know."""
     return theorem.name if theorem.file else f"goal_{secrets.token_hex(8)}"
-
-
-def _global_name(theorem: Theorem, name: str) -> str:
-    """Global name of a theorem, which may stand within namespaces of its file."""
-    return f"_root_.{name}" if theorem.file else name
-
-
-def _depth(theorem: Theorem) -> int:
-    return len(Path(theorem.file or FILE).parts) - 1

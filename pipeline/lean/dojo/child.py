@@ -1,4 +1,4 @@
-"""Script that holds one Dojo of LeanDojo: a request, then its answer, each a line of JSON.
+"""Script that holds one Dojo of LeanDojo: a request, then its word and the answer, each a line, as our REPL has it.
 
 LeanDojo changes the working directory, starts Lean in a terminal of its own, and blocks: all of that stays in here.
 It is run as a script: of Coppice it imports nothing."""
@@ -100,20 +100,18 @@ class DojoHolder:
             self._dojo.__exit__(None, None, None)
 
 
-def answer_request(held: DojoHolder, request: Answer) -> Answer:
-    """Answer a request; whatever LeanDojo raises is an answer: among it are assertions, where a process ended."""
-    try:
-        return held.tac(**request) if "sid" in request else held.open(**request)
-    except Exception as error:  # noqa: BLE001
-        return {"lost": "crash", "error": f"{type(error).__name__}: {error}".rstrip(": ")}
-
-
 def main() -> None:
     held = DojoHolder()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is below is done
     try:
-        for line in sys.stdin:
-            print(json.dumps(answer_request(held, json.loads(line))), file=answers, flush=True)
+        for line in sys.stdin.buffer:  # UTF-8, whatever the locale says
+            request = json.loads(line)
+            word = request.pop("word")
+            try:
+                answer = held.tac(**request) if "sid" in request else held.open(**request)
+            except Exception as error:  # noqa: BLE001  # LeanDojo raises assertions, too, where a process ended
+                answer = {"lost": "crash", "error": f"{type(error).__name__}: {error}".rstrip(": ")}
+            print(word, json.dumps(answer), file=answers, flush=True)
     finally:
         held.close()
 

@@ -25,7 +25,7 @@ from pipeline.lean.toolchain import cache
 PACKAGE = "lean_dojo"
 INSTALL = "pip install 'coppice[leandojo]', with Python 3.11 or 3.12: for 3.13 there is none"
 BUILD = 6 * 3600.0  # seconds that `lake build` may take
-BUILT_MARK = "built"
+BUILT_MARK, CACHE = "built", "cache"
 # Of both Lake takes the first.  What makes LeanDojo's REPL a part of the project:
 LAKEFILES = {
     "lakefile.lean": f"\nlean_lib {REPL_MODULE} {{\n\n}}\n",
@@ -46,20 +46,12 @@ class DojoProject(NamedTuple):
         return os.path.basename(self.folder)
 
     @property
-    def cache_name(self) -> str:
-        """Name of the project in LeanDojo's caches."""
-        return f"gitpython-{self.name}-{self.commit}"
-
-    @property
     def version(self) -> str:
         return f"{PACKAGE} {version(PACKAGE)} {self.toolchain} {self.name} {self.commit}"
 
-
-class ProjectCopy(NamedTuple):
-    """`cache`: the folder where LeanDojo looks; `folder`, in it, the copy itself."""
-
-    cache: Path
-    folder: Path
+    def place_in(self, cache: Path) -> Path:
+        """The folder where LeanDojo looks for the project in one of its caches."""
+        return cache / f"gitpython-{self.name}-{self.commit}" / self.name
 
 
 def package_folder() -> Path:
@@ -79,14 +71,11 @@ def open_project(path: str) -> DojoProject:
         raise LeanStartError(f"{path} is no git repository of its own; LeanDojo knows repositories by their commits")
     if _git(path, "status", "--porcelain", "--untracked-files=no"):
         raise LeanStartError(f"{path} has changes that are not committed; LeanDojo would not see them: commit them")
-    return DojoProject(folder, _git(path, "rev-parse", "HEAD"), _toolchain(Path(folder, "lean-toolchain")))
-
-
-def _toolchain(file: Path) -> str:
-    found = file.read_text().strip() if file.is_file() else "no such file"
-    if not _TOOLCHAIN.fullmatch(found):
-        raise LeanStartError(f"{file}: LeanDojo wants leanprover/lean4:VERSION there, found: {found[:80]}")
-    return found
+    commit, file = _git(path, "rev-parse", "HEAD"), Path(folder, "lean-toolchain")
+    toolchain = file.read_text().strip() if file.is_file() else "no such file"
+    if not _TOOLCHAIN.fullmatch(toolchain):
+        raise LeanStartError(f"{file}: LeanDojo wants leanprover/lean4:VERSION there, found: {toolchain[:80]}")
+    return DojoProject(folder, commit, toolchain)
 
 
 def _git(folder: str, *what: str) -> str:
@@ -104,41 +93,33 @@ def need_lake(env: Mapping[str, str]) -> None:
         raise LeanStartError("LeanDojo needs `lake`, which is not on the PATH; install a Lean, as by elan")
 
 
-def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) -> ProjectCopy:
-    """The copy of this commit, made if there is none; its first build may take long."""
+def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) -> Path:
+    """The cache of LeanDojo that has the copy of this commit, made if there is none; its first build may take long."""
     what = f"{found.folder}\0{found.version}"
     name = f"leandojo-{sha256(what.encode()).hexdigest()[:16]}"
     folder = cache.cached_folder(
         name, lambda new: _make(found, new, starter, env), lambda old: (old / BUILT_MARK).is_file()
     )
-    return _places(found, folder)
-
-
-def _places(found: DojoProject, folder: Path) -> ProjectCopy:
-    return ProjectCopy(folder / "cache", folder / "cache" / found.cache_name / found.name)
+    return folder / CACHE
 
 
 def _make(found: DojoProject, new: Path, starter: Starter, env: Mapping[str, str]) -> None:
-    copy = _places(found, new)
+    copy = found.place_in(new / CACHE)
     # the one beside is what LeanDojo asks for the toolchain; it would copy the repository with all that is built
-    for place in (copy.folder, copy.cache / "repos" / found.cache_name / found.name):
+    for place in (copy, found.place_in(new / CACHE / "repos")):
         place.parent.mkdir(parents=True)
         _run(starter, ["git", "clone", "--quiet", found.folder, str(place)], env, str(new))
     built = Path(found.folder, ".lake")
     if built.is_dir():
-        shutil.copytree(built, copy.folder / ".lake", symlinks=True)
-    _add_repl(copy.folder)
-    for what in (["lake", "build"], ["lake", "build", REPL_MODULE]):
-        _run(starter, what, env, str(copy.folder))
-    (new / BUILT_MARK).touch()
-
-
-def _add_repl(folder: Path) -> None:
-    """Add LeanDojo's REPL to the project, as LeanDojo does to what it traces."""
-    shutil.copyfile(package_folder() / "interaction" / f"{REPL_MODULE}.lean", folder / f"{REPL_MODULE}.lean")
-    name, text = next(each for each in LAKEFILES.items() if (folder / each[0]).is_file())
-    with (folder / name).open("a", encoding="utf-8") as end:
+        shutil.copytree(built, copy / ".lake", symlinks=True)
+    # LeanDojo's REPL becomes a part of the project, as LeanDojo does it to what it traces
+    shutil.copyfile(package_folder() / "interaction" / f"{REPL_MODULE}.lean", copy / f"{REPL_MODULE}.lean")
+    name, text = next(each for each in LAKEFILES.items() if (copy / each[0]).is_file())
+    with (copy / name).open("a", encoding="utf-8") as end:
         end.write(text)
+    for what in (["lake", "build"], ["lake", "build", REPL_MODULE]):
+        _run(starter, what, env, str(copy))
+    (new / BUILT_MARK).touch()
 
 
 def _run(starter: Starter, argv: list[str], env: Mapping[str, str], cwd: str) -> None:
@@ -146,5 +127,7 @@ def _run(starter: Starter, argv: list[str], env: Mapping[str, str], cwd: str) ->
         done = run_to_end(starter, argv, env, cwd, BUILD)
     except Overrun:
         raise LeanStartError(f"`{' '.join(argv)}` took longer than {BUILD / 3600:g} hours") from None
-    if done.code:
-        raise LeanStartError(f"`{' '.join(argv)}` ended with {done.code}: {(done.err or done.out).strip()[-2000:]}")
+    if done.returncode:
+        raise LeanStartError(
+            f"`{' '.join(argv)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}"
+        )

@@ -35,7 +35,7 @@ def statement_head(theorem: Theorem, name: str) -> str:
     LeanDojo's own module is imported for the check too, so that the check has the same environment."""
     imports = [IMPORT + REPL_MODULE, *(text.strip() for text in theorem.before if is_import(text))]
     before = [text.strip() for text in theorem.before if not is_import(text)]
-    # in brackets, which end on a line of their own: `refused_statement` knows that they are a pair
+    # in brackets, which end on a line of their own: `statement_refusal` knows that they are a pair
     statement = f"set_option maxHeartbeats 0 in\ntheorem {name} : ({theorem.statement.strip()}\n) := "
     return "\n\n".join(["\n".join(imports), *before, statement])
 
@@ -52,8 +52,7 @@ def file_with_proof(before: str, proof: str, name: str) -> WholeProofFile:
 
 def text_before_proof(modified: str) -> str:
     """Text before the gap, in a file that LeanDojo made."""
-    before, _, _ = modified.partition(GAP)
-    return before
+    return modified.partition(GAP)[0]
 
 
 # LeanDojo tells what went wrong as text alone.  The first that is found says the kind.
@@ -112,19 +111,16 @@ def check_verdict(file: WholeProofFile, code: int, found: Sequence[Message]) -> 
         return LeanError(wrong, error_kind(wrong))
     if code:
         return LeanError(f"Lean ended with {code}", "crash")
-    if any("declaration uses" in str(message["data"]) and "sorry" in str(message["data"]) for message in found):
+    texts = [str(message["data"]) for message in found]
+    if any("declaration uses" in text and "sorry" in text for text in texts):
         return LeanError("there is a `sorry` in it", "sorry")
-    said = [message for message in found if _line(message) == file.line]
-    told = _AXIOMS.fullmatch(str(said[0]["data"]).strip()) if len(said) == 1 else None
-    if told is None or told["name"] != file.name.removeprefix("_root_."):
+    places = [message.get("pos") for message in found]
+    lines = [int(place["line"]) if isinstance(place, dict) else 0 for place in places]
+    axioms = _AXIOMS.fullmatch(texts[lines.index(file.line)].strip()) if lines.count(file.line) == 1 else None
+    if axioms is None or axioms["name"] != file.name.removeprefix("_root_."):
         return LeanError("Lean did not say which axioms it rests on", "axioms")
-    foreign = sorted({name.strip() for name in (told["list"] or "").split(",")} - TRUSTED - {""})
+    foreign = sorted({name.strip() for name in (axioms["list"] or "").split(",")} - TRUSTED - {""})
     return LeanError(f"the proof rests on {', '.join(foreign)}", "axioms") if foreign else None
-
-
-def _line(message: Message) -> int:
-    position = message.get("pos")
-    return int(position["line"]) if isinstance(position, dict) else 0
 
 
 # They run code, or change how code runs: neither before a statement, nor in one, nor in a proof.

@@ -2,14 +2,14 @@
 
 Whole proofs have processes of their own, in which no session ever was.
 
-A session outlives its process: how the states of its theorem came about is kept, and done again in the next one,
-without the theorem noticing.  States are numbered once for all; in each process they have other numbers."""
+A session outlives its process: what led to the states of its theorem is done again in the next one, without the
+theorem noticing."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -35,27 +35,37 @@ from pipeline.lean.repl.slot import PREPARING, ReplSlot, ReplState
 
 REPLAY = 60.0  # seconds for a tactic that ended within its own time before: now the machine may be busier
 _NUMBERED = re.compile(r"(\?[A-Za-z_.]*)\d+")
+NOWHERE = -1  # no state: the first one comes from there
+
+# Runs a tactic in the present process, on the state of that number there, or states the theorem, from NOWHERE.
+# It gives the number and the goals of the state that this came to.
+Redo = Callable[[int, str], tuple[int, tuple[str, ...]]]
 
 
 class TacticStep(NamedTuple):
-    """Step of a session: state before, tactic, and the goals it left; the first step is from nowhere."""
+    """Step of a session: state before, tactic, and the goals it left; the first one is from NOWHERE."""
 
     before: int
     tactic: str
-    goals: tuple[str, ...]
+    goals: tuple[str, ...] | None  # None: not made yet
 
 
 class StateHistory:
-    """Trail of a session: its states, with numbers that stay; in each process they have others."""
+    """History of a session: its states, by numbers that stay; in each process they have others, and are made again.
+
+    `numbers`: state -> its number in the present process, as far as it is known there."""
 
     def __init__(self, theorem: Theorem) -> None:
         self._theorem = theorem
-        self._steps: list[TacticStep] = []
-        self._numbers: dict[int, int] = {}  # state -> its number in `_warm`
-        self._warm: ReplState | None = None
+        self._steps = [TacticStep(NOWHERE, "", None)]
+        self.numbers: dict[int, int] = {}
 
-    def goals(self, state: int) -> tuple[str, ...]:
-        return self._steps[state].goals
+    def add(self, step: TacticStep, number: int | None) -> int:
+        """Add the state that a step came to; without a `number` it is one that nothing goes on from."""
+        self._steps.append(step)
+        if number is not None:
+            self.numbers[len(self._steps) - 1] = number
+        return len(self._steps) - 1
 
     def path_to(self, state: int) -> tuple[str, ...]:
         """Statement and tactics that lead to a state."""
@@ -65,66 +75,32 @@ class StateHistory:
             tactics.append(tactic)
         return (self._theorem.statement, *reversed(tactics))
 
-    def add(self, step: TacticStep, there: int) -> int:
-        """Add the state that a step came to, which has the number `there` in the present process."""
-        self._steps.append(step)
-        self._numbers[len(self._steps) - 1] = there
-        return len(self._steps) - 1
+    def goals(self, state: int) -> tuple[str, ...]:
+        return self._steps[state].goals or ()
 
-    def number_in(self, warm: ReplState, state: int, stop: Stop | None) -> int:
-        """Number of a state in this process.  ProcessGone leaves all as it was."""
-        if warm is not self._warm:
-            self._warm = warm
-            self._numbers.clear()
-        if state not in self._numbers:
-            try:
-                self._replay(warm, state, stop)
-            except ProcessGone:
-                raise
-            except (ProcessEnded, Overrun) as error:
-                raise LeanCrash(
-                    f"{self._theorem.name}: lost on the way to state {state}: {end_message(error)}"
-                ) from error
-        return self._numbers[state]
+    def number(self, state: int, redo: Redo) -> int:
+        """Number of a state in the present process, where all that led to it is done again if need be."""
+        missing = [state]
+        while missing[-1] not in self.numbers and missing[-1] != NOWHERE:
+            missing.append(self._steps[missing[-1]].before)
+        for each in reversed(missing[:-1]):
+            before, tactic, goals = self._steps[each]
+            number, now = redo(self.numbers.get(before, NOWHERE), tactic)
+            # an unknown has a number in it, which may be another one each time
+            if goals is not None and [*map(_without_numbers, now)] != [*map(_without_numbers, goals)]:
+                was, is_now = ("; ".join(one) or "no goals" for one in (goals, now))
+                raise LeanCrash(f"{self._theorem.name}: state {each} is {is_now} now; it was {was}")
+            self._steps[each] = TacticStep(before, tactic, now if goals is None else goals)
+            self.numbers[each] = number
+        return self.numbers[state]
 
-    def _replay(self, warm: ReplState, state: int, stop: Stop | None) -> None:
-        missing = []
-        while state not in self._numbers and state:
-            missing.append(state)
-            state = self._steps[state].before
-        if state not in self._numbers:
-            self._start(warm, stop)
-        for each in reversed(missing):
-            before, tactic, _ = self._steps[each]
-            request = {"cmd": "tac", "sid": self._numbers[before], "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
-            answer = warm.ask(request, REPLAY + 10, stop)
-            self._check_same(each, tuple(answer.get("goals", [f"error: {answer.get('error')}"])))
-            self._numbers[each] = answer["sid"]
 
-    def _start(self, warm: ReplState, stop: Stop | None) -> None:
-        theorem = self._theorem
-        env = warm.environment(theorem.before, stop)
-        request = {"cmd": "start", "env": env, "statement": theorem.statement, "name": theorem.name}
-        answer = warm.ask(request, PREPARING, stop)
-        if "error" in answer:
-            raise NotElaborated(answer["error"])
-        if not self._steps:
-            self._steps.append(TacticStep(-1, "", tuple(answer["goals"])))
-        self._check_same(0, tuple(answer["goals"]))
-        self._numbers[0] = answer["sid"]
+def _without_numbers(goal: str) -> str:
+    return _NUMBERED.sub(r"\1", goal)
 
-    def _check_same(self, state: int, goals: tuple[str, ...]) -> None:
-        """Check that a state is as it was. An unknown has a number in it, which may be another one each time."""
-        was = self._steps[state].goals
-        if goals != was and [*map(_without_numbers, goals)] != [*map(_without_numbers, was)]:
-            raise LeanCrash(
-                f"{self._theorem.name}: state {state} is {_join_goals(goals)} now; it was {_join_goals(was)}"
-            )
 
-    def leave(self) -> None:
-        """Let the process forget all states."""
-        if self._warm is not None:
-            self._warm.freed.append([*self._numbers.values()])
+def as_lean_error(error: ProcessEnded | Overrun) -> LeanError:
+    return LeanError(end_message(error), "timeout" if isinstance(error, Overrun) else "crash")
 
 
 def end_message(error: ProcessEnded | Overrun) -> str:
@@ -133,12 +109,17 @@ def end_message(error: ProcessEnded | Overrun) -> str:
     return f"the process ended: {error}" if str(error) else "the process ended without a word"
 
 
-def _without_numbers(goal: str) -> str:
-    return _NUMBERED.sub(r"\1", goal)
+def milliseconds(timeout: float) -> int:
+    """Milliseconds, at least one: 0 is for ever."""
+    return max(1, math.ceil(1000 * timeout))
 
 
-def _join_goals(goals: tuple[str, ...]) -> str:
-    return "; ".join(goals) or "no goals"
+def answer_error(answer: Mapping[str, Any]) -> LeanError | None:
+    """The error that is answered, or of a proof that rests on axioms that are not trusted."""
+    if "error" in answer:
+        return LeanError(answer["error"], answer["kind"])
+    foreign = sorted({*answer.get("axioms", ())} - TRUSTED)
+    return LeanError(f"the proof rests on {', '.join(foreign)}", "axioms") if foreign else None
 
 
 # Seconds that a tactic may overrun before its process is killed: what a new one costs.
@@ -150,17 +131,18 @@ class ReplSession:
     """Session in a slot, which it may share with others."""
 
     def __init__(self, theorem: Theorem, slot: ReplSlot, stop: Stop | None = None) -> None:
-        self._slot, self._stop = slot, stop
-        self._trail, self._before = StateHistory(theorem), theorem.before
+        self._theorem, self._slot, self._stop = theorem, slot, stop
+        self._history = StateHistory(theorem)
+        self._warm: ReplState | None = None  # the process that the history's numbers are of
         self._is_open = True
 
     def begin(self) -> TacticState:
-        self._slot.use(self._begin_in, self._stop)
-        return TacticState(0, self._trail.goals(0))
+        def start(warm: ReplState) -> None:
+            warm.tidy(self._slot.load == 1, self._stop)
+            self._number(warm, 0)
 
-    def _begin_in(self, warm: ReplState) -> None:
-        warm.tidy(self._slot.load == 1, self._stop)
-        self._trail.number_in(warm, 0, self._stop)
+        self._slot.use(start, self._stop)
+        return TacticState(0, self._history.goals(0))
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         if tactic.strip() in GIVEN_UP:
@@ -170,24 +152,20 @@ class ReplSession:
             answer = self._ask(state.id, request, timeout + OVERRUN_GRACE)
         except (ProcessEnded, Overrun) as error:
             return as_lean_error(error)
-        return self._result(state, tactic, answer)
-
-    def _result(self, state: TacticState, tactic: str, answer: Mapping[str, Any]) -> TacticResult:
         if "error" in answer:
             return LeanError(answer["error"], answer["kind"])
         goals = tuple(answer["goals"])
-        here = self._trail.add(TacticStep(state.id, tactic, goals), answer["sid"])
+        here = self._history.add(TacticStep(state.id, tactic, goals), answer["sid"])
         if not answer.get("done"):
             return TacticState(here, goals, answer["info"])
-        if foreign := axiom_problem(answer):
-            return LeanError(foreign, "axioms")
-        return ProofFinished(here, tuple(answer["axioms"]), answer["info"])
+        return answer_error(answer) or ProofFinished(here, tuple(answer["axioms"]), answer["info"])
 
     def key(self, state: TacticState, goal: int = 0) -> str:
         exact = self._exact_goal(state, goal)
+        before = self._theorem.before
         if exact.startswith(TOO_LARGE):
-            return model.goal_key((*self._before, *self._trail.path_to(state.id)), f"{TOO_LARGE}{goal}")
-        return model.goal_key(self._before, exact)
+            return model.goal_key((*before, *self._history.path_to(state.id)), f"{TOO_LARGE}{goal}")
+        return model.goal_key(before, exact)
 
     def _exact_goal(self, state: TacticState, goal: int) -> str:
         request = {"cmd": "key", "goal": goal}
@@ -205,31 +183,41 @@ class ReplSession:
     def _ask(self, state: int, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         if not self._is_open:
             raise ValueError("the session is closed")
-        trail, stop = self._trail, self._stop
         return self._slot.use(
-            lambda warm: warm.ask({**request, "sid": trail.number_in(warm, state, stop)}, timeout, stop), stop
+            lambda warm: warm.ask({**request, "sid": self._number(warm, state)}, timeout, self._stop), self._stop
         )
+
+    def _number(self, warm: ReplState, state: int) -> int:
+        """Number of a state in this process.  ProcessGone leaves all as it was."""
+        if warm is not self._warm:
+            self._warm = warm
+            self._history.numbers.clear()
+        try:
+            return self._history.number(state, lambda before, tactic: self._redo(warm, before, tactic))
+        except ProcessGone:
+            raise
+        except (ProcessEnded, Overrun) as error:
+            raise LeanCrash(f"{self._theorem.name}: lost on the way to state {state}: {end_message(error)}") from error
+
+    def _redo(self, warm: ReplState, before: int, tactic: str) -> tuple[int, tuple[str, ...]]:
+        theorem = self._theorem
+        if before == NOWHERE:
+            env = warm.environment(theorem.before, self._stop)
+            request = {"cmd": "start", "env": env, "statement": theorem.statement, "name": theorem.name}
+            answer = warm.ask(request, PREPARING, self._stop)
+            if "error" in answer:
+                raise NotElaborated(answer["error"])
+        else:
+            request = {"cmd": "tac", "sid": before, "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
+            answer = warm.ask(request, REPLAY + 10, self._stop)
+        return answer.get("sid", NOWHERE), tuple(answer.get("goals", [f"error: {answer.get('error')}"]))
 
     def close(self) -> None:
         if self._is_open:
             self._is_open = False
-            self._trail.leave()
+            if self._warm is not None:
+                self._warm.freed.append([*self._history.numbers.values()])
             self._slot.leave()
-
-
-def as_lean_error(error: ProcessEnded | Overrun) -> LeanError:
-    return LeanError(end_message(error), "timeout" if isinstance(error, Overrun) else "crash")
-
-
-def milliseconds(timeout: float) -> int:
-    """Milliseconds, at least one: 0 is for ever."""
-    return max(1, math.ceil(1000 * timeout))
-
-
-def axiom_problem(answer: Mapping[str, Any]) -> str:
-    """Axioms that are not trusted, in words; nothing if there are none."""
-    foreign = sorted({*answer["axioms"]} - TRUSTED)
-    return f"the proof rests on {', '.join(foreign)}" if foreign else ""
 
 
 CHECK = 60.0  # seconds for a whole proof
@@ -271,9 +259,18 @@ class Pool:
         self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
     ) -> LeanError | None:
         """The lines of the script as they would stand after `by`."""
+
+        def run(warm: ReplState) -> dict[str, Any]:
+            warm.tidy(True, stop)  # nothing that a check makes is for another
+            env = warm.environment(theorem.before, stop)
+            named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}
+            begun()
+            request = {**named, "script": "\n".join(script), "timeout_ms": milliseconds(CHECK)}
+            return warm.ask(request, CHECK + OVERRUN_GRACE, stop)
+
         slot = self._enter_slot(self._clean)
         try:
-            return _check_error(slot.use(lambda warm: _run_check(warm, theorem, "\n".join(script), stop, begun), stop))
+            return answer_error(slot.use(run, stop))
         except NotElaborated as error:
             return LeanError(str(error), "elab")
         except (ProcessEnded, Overrun) as error:
@@ -298,18 +295,3 @@ class Pool:
     def close(self) -> None:
         for slot in [*self._slots, *self._clean]:
             slot.close()
-
-
-def _run_check(warm: ReplState, theorem: Theorem, script: str, stop: Stop | None, begun: Begun) -> dict[str, Any]:
-    warm.tidy(True, stop)  # nothing that a check makes is for another
-    env = warm.environment(theorem.before, stop)
-    named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}
-    begun()
-    return warm.ask({**named, "script": script, "timeout_ms": milliseconds(CHECK)}, CHECK + OVERRUN_GRACE, stop)
-
-
-def _check_error(answer: Mapping[str, Any]) -> LeanError | None:
-    if "error" in answer:
-        return LeanError(answer["error"], answer["kind"])
-    foreign = axiom_problem(answer)
-    return LeanError(foreign, "axioms") if foreign else None

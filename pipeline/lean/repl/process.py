@@ -33,50 +33,26 @@ class FairLock:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._taken = False
-        self._waiting: deque[Lock] = deque()
+        self._turns: deque[Lock] = deque()  # of the holder, then of those who wait: a turn is free when it has come
 
     @contextmanager
     def hold(self, stop: Stop | None = None) -> Iterator[None]:
-        self._take(stop)
+        check_stop(stop)
+        mine = Lock()
+        with self._lock:
+            if self._turns:
+                mine.acquire()
+            self._turns.append(mine)
         try:
+            while not mine.acquire(timeout=POLL_PERIOD):
+                check_stop(stop)
             yield
         finally:
-            self._give()
-
-    def _take(self, stop: Stop | None) -> None:
-        check_stop(stop)
-        with self._lock:
-            if not self._taken:
-                self._taken = True
-                return
-            mine = Lock()
-            mine.acquire()
-            self._waiting.append(mine)
-        self._wait(mine, stop)
-
-    def _wait(self, mine: Lock, stop: Stop | None) -> None:
-        has_come = False
-        try:
-            while not (has_come := mine.acquire(timeout=POLL_PERIOD)):
-                check_stop(stop)
-        finally:
-            if not has_come:
-                self._leave(mine)
-
-    def _leave(self, mine: Lock) -> None:
-        with self._lock:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-                return
-        self._give()  # it was our turn just then
-
-    def _give(self) -> None:
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._taken = False
+            with self._lock:
+                is_first = self._turns[0] is mine
+                self._turns.remove(mine)
+                if is_first and self._turns:
+                    self._turns[0].release()
 
 
 def check_stop(stop: Stop | None) -> None:
@@ -184,19 +160,17 @@ class Repl:
     def _write(self, data: bytes, deadline: float) -> None:
         """Write a request. An idle process reads, so this waits only for much data, or a process that hangs."""
         try:
-            while data := data[self._written(data) :]:
+            while True:
+                with suppress(BlockingIOError):
+                    data = data[os.write(self._in, data) :]
+                if not data:
+                    return
                 room = select.poll()
                 room.register(self._in, select.POLLOUT)
                 if not room.poll(_milliseconds_left(deadline)):
                     raise Overrun
         except BrokenPipeError:
             raise ProcessGone(self.last_words()) from None
-
-    def _written(self, data: bytes) -> int:
-        try:
-            return os.write(self._in, data)
-        except BlockingIOError:
-            return 0
 
     def _answer(self, word: bytes, deadline: float, stop: Stop | None, hurry: float) -> dict[str, Any]:
         hurried = False
@@ -208,21 +182,17 @@ class Repl:
                     answer: dict[str, Any] = _decode(line[len(word) + 1 :].decode())
                     return answer
                 self._aside.append(line)
-            elif not self._heard.poll(
+            elif self._heard.poll(
                 _milliseconds_left(deadline if stop is None else min(deadline, time.monotonic() + POLL_PERIOD))
             ):
-                if time.monotonic() >= deadline:
-                    raise Interrupted if hurried else Overrun
-                if stop is not None and not hurried and stop.is_set():
-                    hurried, deadline = True, min(deadline, time.monotonic() + hurry)
-            else:
-                self._read()
-
-    def _read(self) -> None:
-        piece = os.read(self._out, PIECE)
-        if not piece:
-            raise ProcessEnded(self.last_words())
-        self._rest += piece
+                piece = os.read(self._out, PIECE)
+                if not piece:
+                    raise ProcessEnded(self.last_words())
+                self._rest += piece
+            elif time.monotonic() >= deadline:
+                raise Interrupted if hurried else Overrun
+            elif stop is not None and not hurried and stop.is_set():
+                hurried, deadline = True, min(deadline, time.monotonic() + hurry)
 
     def last_words(self) -> str:
         """Output that was no answer, as far as it is about the end of the process."""

@@ -8,8 +8,9 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -40,14 +41,11 @@ def process_family(pid: int) -> ProcessFamily:
 
 def resident_bytes(processes: ProcessFamily) -> int:
     """Memory of the processes in bytes; one that has ended has none."""
-    return sum(map(_resident_of, processes))
-
-
-def _resident_of(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0
+    total = 0
+    for process in processes:
+        with suppress(psutil.Error):
+            total += int(process.memory_info().rss)
+    return total
 
 
 ENVIRONMENTS = 32  # more are forgotten as soon as no session needs them
@@ -57,17 +55,13 @@ WATCH = 0.5  # seconds between looks at how large it is
 _SORRY = re.compile(r"^declaration uses .sorry.")
 
 
-class ReplRequest(Protocol):
-    def __call__(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]: ...
-
-
 class ReplState:
     """Process with environments and states, whose numbers no other knows.  `most`: bytes that it may have."""
 
-    def __init__(self, ask: ReplRequest, pid: int, most: int) -> None:
+    def __init__(self, ask: Callable[..., dict[str, Any]], pid: int, most: int) -> None:
         self.ask = ask
         self.freed: deque[list[int]] = deque()  # states of sessions that are closed
-        self._environments: dict[tuple[str, ...], int] = {(): 0}
+        self._environments: dict[tuple[str, ...], int] = {}
         self._family = process_family(pid)
         self._most = max(most, int(GROWTH * resident_bytes(self._family)))
         self._looked = time.monotonic()
@@ -81,22 +75,20 @@ class ReplState:
 
     def environment(self, before: tuple[str, ...], stop: Stop | None) -> int:
         """Number of the environment after these commands, which are elaborated once a process."""
-        for count in range(1, len(before) + 1):
+        number = 0
+        for count, text in enumerate(before, start=1):
             if before[:count] not in self._environments:
-                self._environments[before[:count]] = self._run_command(before[: count - 1], before[count - 1], stop)
-        return self._environments[before]
-
-    def _run_command(self, before: tuple[str, ...], text: str, stop: Stop | None) -> int:
-        request = {"cmd": "cmd", "env": self._environments[before], "text": text}
-        answer = self.ask(request, PREPARING, stop)
-        if wrong := _first_fault(answer):
-            raise NotElaborated(f"{text.strip()}: {wrong}")
-        return int(answer["env"])
+                answer = self.ask({"cmd": "cmd", "env": number, "text": text}, PREPARING, stop)
+                if wrong := _first_fault(answer):
+                    raise NotElaborated(f"{text.strip()}: {wrong}")
+                self._environments[before[:count]] = int(answer["env"])
+            number = self._environments[before[:count]]
+        return number
 
     def tidy(self, alone: bool, stop: Stop | None) -> None:
         """Drop the states of closed sessions; `alone`: no other session has anything here."""
-        if alone and len(self._environments) > ENVIRONMENTS:
-            self._environments = {(): 0}
+        if alone and len(self._environments) >= ENVIRONMENTS:
+            self._environments = {}
             self.freed.clear()
             self.ask({"cmd": "forget"}, PREPARING, stop)
         elif self.freed:
@@ -105,14 +97,15 @@ class ReplState:
 
 
 def _first_fault(answer: Mapping[str, Any]) -> str:
-    """The fault of a command: it was refused, has an error, or leaves something to be proved."""
-    errors = [message["data"] for message in answer.get("messages", ()) if _is_fault(message)]
+    """The fault of a command: it was refused, has an error, or leaves something to be proved by a `sorry`.
+
+    No proof could rest on what other warnings are about."""
+    errors = [
+        message["data"]
+        for message in answer.get("messages", ())
+        if message["severity"] == "error" or _SORRY.search(message["data"])
+    ]
     return str(answer.get("error") or next(iter(errors), ""))
-
-
-def _is_fault(message: Mapping[str, Any]) -> bool:
-    """True for an error or a `sorry`: no proof could rest on the other warnings."""
-    return message["severity"] == "error" or _SORRY.search(message["data"]) is not None
 
 
 STARTS = 2  # one may fail for want of memory just then
@@ -176,15 +169,12 @@ class ReplSlot:
         assert self._repl is not None
         try:
             return self._repl.ask(request, timeout, stop)
-        except ProcessEnded as error:
-            number = self._repl.was_killed()
+        except BaseException as error:
+            number = self._repl.was_killed() if isinstance(error, ProcessEnded) else 0
             self._lose()
             if number:
                 what = f"signal {number} from outside; is there memory enough? `processes` says how many run at once"
                 raise Killed(what) from error
-            raise
-        except BaseException:
-            self._lose()
             raise
 
     def start(self) -> None:

@@ -1,6 +1,6 @@
 """Toolchains of Lean, and the files made for them once a machine.
 
-Not pure.  Imports lean, lean.repl, store.flock and errors.  wasm_host.js lies beside: wasm reads it.
+Not pure.  Imports lean, lean.repl, store.files, store.flock and errors.  wasm_host.js lies beside: wasm reads it.
 
 cache        folders in the user's cache, made whole or not at all; the REPL compiled
 native       the machine's own Lean, or that of a lake project

@@ -13,15 +13,15 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from pipeline.errors import RunLocked
 from pipeline.lean import repl
 from pipeline.lean.model import LeanStartError
+from pipeline.store.files import sync_path
 from pipeline.store.flock import acquire_lock
 
 MANIFEST = "manifest.json"
@@ -31,37 +31,19 @@ PATIENCE = 1800.0
 
 def cache_folder() -> Path:
     """$XDG_CACHE_HOME, ~/.cache, or, for users without a home folder, one of theirs among the temporary ones."""
-    places = [
-        os.environ.get("XDG_CACHE_HOME", ""),
-        _cache_below(os.environ.get("HOME", "")),
-        _cache_below(_registered_home()),
-    ]
-    own = os.path.join(tempfile.gettempdir(), f"coppice-{os.getuid()}")
-    for place in [*places, own]:
-        if os.path.isabs(place) and _can_be_written(place):
-            return Path(place) / "coppice" / "lean"
+    homes = [os.environ.get("HOME", "")]
+    with suppress(KeyError):  # a container's user may be a number alone
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
+    places = [os.environ.get("XDG_CACHE_HOME", ""), *(os.path.join(home, ".cache") for home in homes if home)]
+    places.append(os.path.join(tempfile.gettempdir(), f"coppice-{os.getuid()}"))
+    for place in filter(os.path.isabs, places):
+        with suppress(OSError):  # the next one is tried
+            os.makedirs(place, mode=0o700, exist_ok=True)
+            if os.access(place, os.W_OK | os.X_OK):
+                return Path(place) / "coppice" / "lean"
     raise LeanStartError(
-        f"nowhere to keep the Lean toolchain: none of {', '.join(filter(None, places))}, {own} can be written"
+        f"nowhere to keep the Lean toolchain: none of {', '.join(filter(None, places))} can be written"
     )
-
-
-def _cache_below(home: str) -> str:
-    return os.path.join(home, ".cache") if home else ""
-
-
-def _registered_home() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:  # a container's user may be a number alone
-        return ""
-
-
-def _can_be_written(place: str) -> bool:
-    try:
-        os.makedirs(place, mode=0o700, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(place, os.W_OK | os.X_OK)
 
 
 def is_undamaged(folder: Path) -> bool:
@@ -80,13 +62,17 @@ def cached_folder(
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(folder, patience):
+        with open(f"{folder}.lock", "a") as lock:  # the system drops it with the process, however that ends
+            acquire_lock(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
             if not sound(folder):  # it may have been made while we waited
                 _make(folder, make)
     except RunLocked as error:
         raise LeanStartError(str(error)) from error
     except OSError as error:
-        raise LeanStartError(_cache_error(error, folder)) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            why = f"no room for the Lean toolchain in {folder.parent}: about 1 GB is needed while it is made"
+            raise LeanStartError(why) from error
+        raise LeanStartError(f"{folder} could not be made: {error}") from error
     return folder
 
 
@@ -113,40 +99,17 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         make(new)
-        _seal(new)
+        files = [path for path in sorted(new.rglob("*")) if path.is_file()]
+        sizes = {str(path.relative_to(new)): path.stat().st_size for path in files}
+        (new / MANIFEST).write_text(json.dumps(sizes))
+        for path in [*files, new / MANIFEST]:  # what the manifest lists must be there after a power cut
+            sync_path(str(path))
         if folder.exists():
             folder.rename(f"{new}.damaged")
         new.rename(folder)
     finally:
         for left in (new, Path(f"{new}.damaged")):
             shutil.rmtree(left, ignore_errors=True)
-
-
-def _seal(folder: Path) -> None:
-    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
-    for name in sizes:  # what the manifest lists must be there after a power cut
-        _to_disk(folder / name)
-    (folder / MANIFEST).write_text(json.dumps(sizes))
-    _to_disk(folder / MANIFEST)
-
-
-def _to_disk(file: Path) -> None:
-    with file.open("rb") as written:
-        os.fsync(written.fileno())
-
-
-@contextmanager
-def _locked(folder: Path, patience: float) -> Iterator[None]:
-    """Hold the lock of the folder, which the operating system drops with the process, however that ends."""
-    with open(f"{folder}.lock", "a") as lock:
-        acquire_lock(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
-        yield
-
-
-def _cache_error(error: OSError, folder: Path) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no room for the Lean toolchain in {folder.parent}: about 1 GB is needed while it is made"
-    return f"{folder} could not be made: {error}"
 
 
 SOURCES = Path(repl.__file__).with_name("Coppice")
@@ -159,12 +122,9 @@ COMPILE_TIMEOUT = 600.0
 
 def repl_source() -> str:
     """The REPL as one module, which takes a fifth of the time that nine take."""
-    bodies = (_without_headers((SOURCES / f"{name}.lean").read_text(encoding="utf-8")) for name in PARTS)
+    lines = ((SOURCES / f"{name}.lean").read_text(encoding="utf-8").splitlines(keepends=True) for name in PARTS)
+    bodies = ("".join(line for line in part if not line.startswith(HEADERS)) for part in lines)
     return "module\npublic meta import Lean\n" + "\n".join(bodies)
-
-
-def _without_headers(text: str) -> str:
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(HEADERS))
 
 
 def repl_fingerprint() -> str:
@@ -181,19 +141,14 @@ def _compile(argv: Sequence[str], env: Mapping[str, str], cwd: str, new: Path) -
     written = new / f"{MODULE}.lean"
     written.write_text(repl_source(), encoding="utf-8")
     command = [*argv, f"--root={new}", "-o", str(new / f"{MODULE}.olean"), str(written)]
-    how: dict[str, Any] = {
-        "env": env,
-        "cwd": cwd,
-        "capture_output": True,
-        "encoding": "utf-8",
-        "timeout": COMPILE_TIMEOUT,
-    }
     try:
-        done = subprocess.run(command, check=False, **how)
+        done = subprocess.run(
+            command, env=env, cwd=cwd, capture_output=True, encoding="utf-8", timeout=COMPILE_TIMEOUT, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LeanStartError(f"the REPL could not be compiled: {error}") from error
     if done.returncode or not written.with_suffix(".olean").exists():
         printed = (done.stdout + done.stderr).splitlines()
-        said = [line for line in printed if "error" in line][:5] or printed[-5:]
+        errors = [line for line in printed if "error" in line][:5] or printed[-5:]
         what = f"this Lean does not compile the REPL; it ended with {done.returncode}:"
-        raise LeanStartError("\n".join([what, *said]))
+        raise LeanStartError("\n".join([what, *errors]))

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import NoReturn
 
 from pipeline.lean.model import LeanStartError
 from pipeline.lean.repl.process import LeanCommand
@@ -29,14 +30,22 @@ def native_command(repl: Path, project: str) -> LeanCommand:
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
     env = {each: os.environ[each] for each in VARIABLES if each in os.environ}
     try:
+        # the binary itself, not elan's stand-in for it, which goes by the current folder
+        binary = os.path.join(_lean_prints("--print-prefix", project), "bin", "lean")
         there, lean = str(repl.parent.resolve()), f"native {_lean_prints('--version', project)}"
-        compiled = cache.compiled_repl((_binary(project),), env, there, lean)
+        compiled = cache.compiled_repl((binary,), env, there, lean)
     except LeanStartError as error:
         raise LeanStartError(f"{name}: {error}") from error
     env["LEAN_PATH"] = ":".join([str(compiled), *filter(None, [env.get("LEAN_PATH")])])
     if not project:
         return LeanCommand((_tool("lean"), str(repl.resolve())), env, str(compiled), name)
-    placed = _place_file(with_imports(repl.read_text(), library_roots(Path(project))))
+    text = with_imports(repl.read_text(), library_roots(Path(project)))
+    placed = cache.cache_folder() / f"repl-{sha256(text.encode()).hexdigest()[:16]}.lean"
+    if not placed.exists():
+        placed.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=placed.parent, delete=False, encoding="utf-8") as new:
+            new.write(text)
+        os.replace(new.name, placed)  # whole at any time
     return LeanCommand((_tool("lake"), "env", "lean", str(placed)), env, os.path.abspath(project), name)
 
 
@@ -50,11 +59,6 @@ def lean_version(project: str) -> str:
     said = _lean_prints("--version", project)
     found = _VERSION.search(said)
     return found[1].strip() if found else said
-
-
-def _binary(project: str) -> str:
-    """The binary itself, not elan's stand-in for it, which goes by the current folder."""
-    return os.path.join(_lean_prints("--print-prefix", project), "bin", "lean")
 
 
 def _lean_prints(option: str, project: str) -> str:
@@ -98,30 +102,22 @@ def _quoted_module(module: str) -> str:
     return module if _PLAIN.fullmatch(module) else f"«{module}»"
 
 
-def _place_file(text: str) -> Path:
-    """A file with this text, whole at any time."""
-    folder = cache.cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    place = folder / f"repl-{sha256(text.encode()).hexdigest()[:16]}.lean"
-    if not place.exists():
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as new:
-            new.write(text)
-        os.replace(new.name, place)
-    return place
-
-
 def _sources_digest(project: Path) -> str:
     digest = sha256()
-    for path in sorted(_sources(project)):
-        digest.update(f"{path.relative_to(project)}\0{sha256(path.read_bytes()).hexdigest()}\0".encode())
+    try:
+        for path in sorted(_sources(project)):
+            digest.update(f"{path.relative_to(project)}\0{sha256(path.read_bytes()).hexdigest()}\0".encode())
+    except OSError as error:
+        raise LeanStartError(f"the sources of {project} cannot be read: {error}") from error
     return digest.hexdigest()[:16]
 
 
 def _sources(project: Path) -> Iterator[Path]:
-    for folder, below, names in os.walk(project):
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    for folder, below, names in os.walk(project, onerror=fail):
         below[:] = [name for name in below if not name.startswith(".")]
-        yield from (
-            Path(folder, name)
-            for name in names
-            if name.endswith(".lean") or name in ("lean-toolchain", "lake-manifest.json", "lakefile.toml")
-        )
+        for name in names:
+            if name.endswith(".lean") or name in ("lean-toolchain", "lake-manifest.json", "lakefile.toml"):
+                yield Path(folder, name)

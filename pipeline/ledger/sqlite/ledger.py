@@ -13,6 +13,7 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from pipeline.goals.bank import Goal
 from pipeline.ledger.model import (
     ATTEMPT_COLUMNS,
     GOAL_COLUMNS,
@@ -20,18 +21,15 @@ from pipeline.ledger.model import (
     Attempt,
     AttemptKey,
     CachedTactics,
-    KnownGoal,
     LedgerStats,
     OpenGoal,
     StrategyStats,
     attempt_of,
     attempt_row,
-    cached_tactics_of,
-    column_list,
     goal_row,
+    insert_into,
     json_list,
     open_goal_of,
-    placeholders,
     storable_text,
 )
 from pipeline.ledger.sqlite.schema import LedgerProblem, open_to_read, open_to_write, sqlite_problems
@@ -40,7 +38,8 @@ from pipeline.ledger.sqlite.schema import LedgerProblem, open_to_read, open_to_w
 PROVED = "success = 1 AND verified = 1"
 _SAME = "goal_hash = ? AND strategy = ? AND config = ? AND toolchain = ? AND budget = ?"
 _FRONTIER = f"""
-SELECT {column_list(GOAL_COLUMNS, "goals")}, count(tried.goal_hash), coalesce(max(tried.budget), 0) AS most
+SELECT {", ".join(f"goals.{name}" for name in GOAL_COLUMNS)},
+       count(tried.goal_hash), coalesce(max(tried.budget), 0) AS most
 FROM goals LEFT JOIN attempts AS tried ON tried.goal_hash = goals.goal_hash
 WHERE NOT EXISTS (SELECT 1 FROM attempts AS won WHERE won.goal_hash = goals.goal_hash AND {PROVED})
 GROUP BY goals.goal_hash
@@ -65,23 +64,24 @@ class LedgerReader:
         self._path, self._db, self._lock = path, open_to_read(path), Lock()
 
     def recall(self, key: AttemptKey) -> Attempt | None:
-        rows = self._query(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE {_SAME}", key)
-        return attempt_of(rows[0]) if rows else None
+        return next(iter(self._attempts(_SAME, key)), None)
 
     def attempts_by_key(self, toolchain: str) -> dict[AttemptKey, Attempt]:
         """Attempts made with a toolchain, to be looked up without a query each."""
-        rows = self._query(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE toolchain = ?", (toolchain,))
-        return {attempt.key: attempt for attempt in map(attempt_of, rows)}
+        return {attempt.key: attempt for attempt in self._attempts("toolchain = ?", (toolchain,))}
 
     def attempts_on_goal(self, goal_hash: str) -> list[Attempt]:
         """Attempts at a goal in the order they were made."""
-        asked = f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE goal_hash = ? ORDER BY timestamp, id"
-        return [*map(attempt_of, self._query(asked, (goal_hash,)))]
+        return self._attempts("goal_hash = ? ORDER BY timestamp, id", (goal_hash,))
+
+    def _attempts(self, condition: str, values: Sequence[Any]) -> list[Attempt]:
+        rows = self._query(f"SELECT {', '.join(ATTEMPT_COLUMNS)} FROM attempts WHERE {condition}", values)
+        return [*map(attempt_of, rows)]
 
     def get_cached_tactics(self, goal_hash: str) -> CachedTactics | None:
         asked = "SELECT tactics, success_rate, avg_time, use_count FROM tactic_cache WHERE goal_hash = ?"
         rows = self._query(asked, (goal_hash,))
-        return cached_tactics_of(rows[0]) if rows else None
+        return CachedTactics(tuple(json.loads(rows[0][0])), *rows[0][1:]) if rows else None
 
     def get_cached_premises(self, goal_hash: str, model: str) -> tuple[str, ...] | None:
         rows = self._query("SELECT premises FROM premise_cache WHERE goal_hash = ? AND model = ?", (goal_hash, model))
@@ -167,29 +167,22 @@ class LedgerWriter:
 
     def _commit(self, batch: Sequence[PendingWrite]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._db:  # commits, or rolls back
             for write in batch:
                 for statement, rows in write.statements:
                     self._db.executemany(statement, rows)
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
 
 # Of two equal attempts made at the same time, one with a proof counts.
 _ATTEMPT = f"""
-INSERT INTO attempts ({column_list(ATTEMPT_COLUMNS)}) VALUES ({placeholders(ATTEMPT_COLUMNS)})
+{insert_into("attempts", ATTEMPT_COLUMNS)}
 ON CONFLICT (goal_hash, strategy, config, toolchain, budget) DO UPDATE SET
     success = excluded.success, verified = excluded.verified, tactics = excluded.tactics, error = excluded.error,
     time_seconds = excluded.time_seconds, timestamp = excluded.timestamp, metadata = excluded.metadata,
     subgoals = excluded.subgoals, run = excluded.run
 WHERE excluded.success + excluded.verified > attempts.success + attempts.verified
 """
-_GOAL = (
-    f"INSERT INTO goals ({column_list(GOAL_COLUMNS)}) VALUES ({placeholders(GOAL_COLUMNS)}) ON CONFLICT (goal_hash) DO"
-)
+_GOAL = f"{insert_into('goals', GOAL_COLUMNS)} ON CONFLICT (goal_hash) DO"
 _LEAVE = f"{_GOAL} NOTHING"
 _RENEW = f"{_GOAL} UPDATE SET difficulty = excluded.difficulty, priority = excluded.priority"
 # Tactics that hold are kept; others make place for the next proof.
@@ -198,11 +191,6 @@ INSERT INTO tactic_cache (goal_hash, tactics, success_rate, avg_time, use_count)
 ON CONFLICT (goal_hash) DO UPDATE SET
     tactics = excluded.tactics, success_rate = 1, avg_time = excluded.avg_time, use_count = 1
 WHERE tactic_cache.success_rate <= {WORTH_TRYING}
-"""
-_CACHED = """
-INSERT INTO tactic_cache (goal_hash, tactics, success_rate, avg_time, use_count) VALUES (?, ?, ?, ?, 0)
-ON CONFLICT (goal_hash) DO UPDATE SET
-    tactics = excluded.tactics, success_rate = excluded.success_rate, avg_time = excluded.avg_time
 """
 _PREMISES = """
 INSERT INTO premise_cache (goal_hash, model, premises, use_count) VALUES (?, ?, ?, 0)
@@ -237,7 +225,7 @@ class Ledger(LedgerReader):
             self._writer.close()
             raise
 
-    def add_goals(self, goals: Iterable[KnownGoal], renew: bool = True) -> Future[None]:
+    def add_goals(self, goals: Iterable[Goal], renew: bool = True) -> Future[None]:
         """Add goals. `renew`: goals already there get the new difficulty and priority."""
         return self._writer.write((_RENEW if renew else _LEAVE, [*map(goal_row, goals)]))
 
@@ -252,11 +240,6 @@ class Ledger(LedgerReader):
         script = json_list(tactics)
         refused = (_REFUSED, [(storable_text(why), goal_hash, toolchain, script)])
         return self._writer.write(refused, (_NOT_AGAIN, [(goal_hash, script)]))
-
-    def update_tactic_cache(
-        self, goal_hash: str, tactics: Iterable[str], success_rate: float, avg_time: float
-    ) -> Future[None]:
-        return self._writer.write((_CACHED, [(goal_hash, json_list(tactics), success_rate, avg_time)]))
 
     def used_cached_tactics(self, goal_hash: str, held: bool, seconds: float) -> Future[None]:
         """Count one more use of the cached tactics."""

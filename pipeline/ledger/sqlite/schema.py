@@ -46,17 +46,14 @@ def damage_message(how: str) -> str:
 
 def _lock_holders(path: str) -> str:
     """Processes that lock the file, where the system tells."""
-    numbers = {os.stat(beside).st_ino for beside in (path, f"{path}-wal", f"{path}-shm") if os.path.exists(beside)}
-    found: list[str] = []
+    inodes = {os.stat(beside).st_ino for beside in (path, f"{path}-wal", f"{path}-shm") if os.path.exists(beside)}
+    others: set[str] = set()
     with suppress(OSError), open("/proc/locks") as locks:
-        found = [words[4] for words in map(str.split, locks) if _is_write_lock(words, numbers)]
-    others = sorted({pid for pid in found if pid != str(os.getpid())})
-    return " and ".join(f"process {pid}" for pid in others) or "another process"
-
-
-def _is_write_lock(words: list[str], inodes: set[int]) -> bool:
-    """True for a lock of /proc/locks: `1: POSIX ADVISORY WRITE 4711 08:01:1234 0 EOF`; one that waits has an arrow."""
-    return len(words) > 5 and words[3] == "WRITE" and int(words[5].rpartition(":")[2]) in inodes
+        for words in map(str.split, locks):
+            # `1: POSIX ADVISORY WRITE 4711 08:01:1234 0 EOF`; one that waits has an arrow
+            if len(words) > 5 and words[3] == "WRITE" and int(words[5].rpartition(":")[2]) in inodes:
+                others.add(words[4])
+    return " and ".join(f"process {pid}" for pid in sorted(others - {str(os.getpid())})) or "another process"
 
 
 # Says in the file's header whose it is, and which of the migrations below it has been through.

@@ -9,10 +9,12 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from math import exp, fsum, inf, log, sqrt
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
+from pipeline.core.text import round_decimals
 from pipeline.goals.bank import Refusal
 from pipeline.mcts.search.trace import ABORT, BLOCKED, DEAD_NODE, DELAYED, EXPANDED, NO_EXPANSION, NO_GOAL, TERMINAL
 from pipeline.trust.student import t_quantile
@@ -155,9 +157,13 @@ def mean(values: Sequence[float]) -> float:
     return fsum(values) / len(values)
 
 
-def round_figure(number: float) -> float:
-    """Round to so many digits; minus zero is zero."""
-    return round(number, FIGURE_DIGITS) + 0.0
+def median(values: Sequence[float]) -> float | None:
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return mean(ordered[half:][:1] if len(ordered) % 2 else ordered[half - 1 : half + 1]) if ordered else None
+
+
+round_figure = partial(round_decimals, digits=FIGURE_DIGITS)
 
 
 WASTED = (BLOCKED, DELAYED, IDLE)  # what an iteration is spent on to no effect

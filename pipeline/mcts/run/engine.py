@@ -15,8 +15,8 @@ from dataclasses import asdict
 from threading import Event
 from typing import Any, NamedTuple
 
-from pipeline.banks.lean import proof_fault
 from pipeline.core.journal import resume
+from pipeline.lean.backends.table import proof_fault
 from pipeline.lean.model import Interrupted, Lean, Stop, Theorem
 from pipeline.mcts.run.evaluator import Evaluator, split_retry
 from pipeline.mcts.search.distributed import TeamRules

@@ -29,8 +29,7 @@ from pipeline.mcts.search.guides import Guide, Proposal
 from pipeline.mcts.search.nodes import GoalNode
 from pipeline.mcts.search.records import Expand, ExpandOutcome, Subgoal, TacticAttempt, WeightedMove, order_moves
 from pipeline.mcts.search.tree import SearchTree
-from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
-from pipeline.tactics.text.move import (
+from pipeline.tactics.script import (
     RETRY_FACTOR,
     RETRY_UNTIL,
     TacticRefused,
@@ -39,6 +38,7 @@ from pipeline.tactics.text.move import (
     goals_left,
     in_sequence,
 )
+from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
 
 
 def carry_out(

@@ -19,7 +19,7 @@ from pipeline.ledger.model import Attempt
 from pipeline.mcts.search.agents import draw
 from pipeline.tactics import moves
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import SHORT, TacticMove
+from pipeline.tactics.text.tactic import SHORT, TacticMove
 
 
 def check_guide_built(what: str, name: str, built: Mapping[str, object], seams: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import inf, prod
 
 from pipeline.mcts.search.records import PRODUCT, SelectionRules
-from pipeline.tactics.text.move import script_lines
+from pipeline.tactics.script import script_lines
 
 OPEN, SOLVED, DEAD = 0, 1, 2
 STATUS_WORDS = ("open", "solved", "dead")

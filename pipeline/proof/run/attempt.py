@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from pipeline.errors import SpecError
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import LeanKilled, LeanStartError, NotElaborated
-from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
+from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.proof.schedule.records import (
@@ -35,13 +35,13 @@ from pipeline.proof.schedule.records import (
     WorkerResult,
 )
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 
 # Far more than processes ever run at once: no work waits for a thread.
 _threads = ThreadPoolExecutor(max_workers=256, thread_name_prefix="attempt")
 
 
-async def run_in_thread(work: Callable[[], Value], stop: Callable[[], object]) -> Value:
+async def run_in_thread(work: Callable[[], T], stop: Callable[[], object]) -> T:
     """`stop` makes `work` end soon, say by killing the process that it talks to.  It is called when this is cancelled,
     and the cancellation goes on once `work` has ended: what it used is free then."""
     inside = asyncio.get_running_loop().run_in_executor(_threads, work)
@@ -59,7 +59,6 @@ FAULTS = (LeanStartError, LeanKilled, BuildStopping, SpecError, MemoryError)
 
 Worker = Callable[[Goal, float], Coroutine[Any, Any, WorkerResult]]
 Check = Callable[[Goal, WorkerResult], Coroutine[Any, Any, "CheckResult"]]
-T = TypeVar("T")
 
 
 class CheckResult(NamedTuple):
@@ -98,36 +97,25 @@ class WorkerStuck(Exception):
 
 # An attempt:  asked -> answered   by its worker; what that raised is a failed answer, too
 #              asked -> raised     one of FAULTS: nothing is recorded
-#              asked -> cancelled  it ends within Patience.grace, or WorkerStuck is raised
+#              asked -> cancelled  it ends within WorkerTimeouts.grace, or WorkerStuck is raised
 #              answered -> failed  without a proof, or with one that came too late
 #              answered -> checked -> proved | failed
 #              proved | failed -> recorded, even if it is cancelled just then
 async def make_attempt(
     goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: WorkerTimeouts
 ) -> TrialOutcome:
-    result = in_time(await ask_worker(goal, trial, worker, patience), trial.budget)
+    result = await ask_worker(goal, trial, worker, patience)
+    if result.success and result.time_seconds > trial.budget:  # by the worker's own clock
+        why = f"timeout: found after {result.time_seconds:.3g} s, of {trial.budget:g}"
+        result = replace(result, success=False, error=why)
     if result.success:
-        result = await _verify(goal, trial, result, check, patience)
+        checked = await _await_end(check(goal, result), trial, patience.grace)
+        if trial.strategy == CACHE:  # a proof from there costs no more than its check
+            result = replace(result, time_seconds=result.time_seconds + checked.seconds)
+        if checked.why:
+            result = replace(result, success=False, error=f"not verified: {checked.why}")
     await _finish_even_if_cancelled(attempts.record(goal, trial, result))
     return trial_outcome(trial, result)
-
-
-def in_time(result: WorkerResult, budget: float) -> WorkerResult:
-    """Refuse a proof found after its budget, by the worker's own clock."""
-    if not result.success or result.time_seconds <= budget:
-        return result
-    why = f"timeout: found after {result.time_seconds:.3g} s, of {budget:g}"
-    return replace(result, success=False, error=why)
-
-
-async def _verify(
-    goal: Goal, trial: Trial, found: WorkerResult, check: Check, patience: WorkerTimeouts
-) -> WorkerResult:
-    """Check a proof; one that does not hold is a failure. A proof from the cache costs no more than its check."""
-    checked = await _await_end(check(goal, found), trial, patience.grace)
-    if trial.strategy == CACHE:
-        found = replace(found, time_seconds=found.time_seconds + checked.seconds)
-    return replace(found, success=False, error=f"not verified: {checked.why}") if checked.why else found
 
 
 def trial_outcome(trial: Trial, result: WorkerResult) -> TrialOutcome:
@@ -193,10 +181,6 @@ class FinishedAttempt(NamedTuple):
     recalled: bool
 
 
-def ledger_goal(goal: Goal) -> KnownGoal:
-    return KnownGoal(goal.key, goal.text, goal.context, goal.id, goal.difficulty, goal.priority)
-
-
 class AttemptStore:
     """`config`: what of a strategy decides an attempt at a goal, besides its budget and the toolchain."""
 
@@ -209,7 +193,7 @@ class AttemptStore:
         run: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.attempts: dict[str, list[FinishedAttempt]] = {}  # by goal, in the order they ended
+        self.by_goal: dict[str, list[FinishedAttempt]] = {}  # in the order they ended
         self._ledger, self._processes, self._config = ledger, processes, config
         self._toolchain, self._run, self._clock = toolchain, run, clock
 
@@ -224,14 +208,11 @@ class AttemptStore:
         return {asked[each.key]: each.success and each.verified for each in made}
 
     def recall(self, goal: Goal, trial: Trial) -> WorkerResult | None:
-        if trial.strategy == CACHE:
+        known = trial.strategy != CACHE and self._ledger.recall(self._key(goal, trial.strategy, trial.budget))
+        if not known:
             return None
-        known = self._ledger.recall(self._key(goal, trial.strategy, trial.budget))
-        if known is None:
-            return None
-        proved = known.success and known.verified
         what = (known.tactics, known.time_seconds, known.subgoals, known.error, known.metadata)
-        result = WorkerResult(proved, trial.strategy, *what)
+        result = WorkerResult(known.success and known.verified, trial.strategy, *what)
         self._note(FinishedAttempt(trial, result, recalled=True))
         return result
 
@@ -242,19 +223,16 @@ class AttemptStore:
             await asyncio.wrap_future(self._save(goal, trial, result))
         self._note(FinishedAttempt(trial, result, recalled=False))
 
-    def _save(self, goal: Goal, trial: Trial, result: WorkerResult) -> Future[None]:
-        if trial.strategy == CACHE:
-            return self._ledger.used_cached_tactics(goal.key, result.success, result.time_seconds)
-        return self._ledger.record(self._attempt(goal, trial, result))
-
     def _note(self, tried: FinishedAttempt) -> None:
-        self.attempts.setdefault(tried.trial.goal, []).append(tried)
+        self.by_goal.setdefault(tried.trial.goal, []).append(tried)
 
     def _key(self, goal: Goal, strategy: str, budget: float) -> AttemptKey:
         return AttemptKey(goal.key, strategy, self._config(goal, strategy), self._toolchain, budget)
 
-    def _attempt(self, goal: Goal, trial: Trial, result: WorkerResult) -> Attempt:
-        return Attempt(
+    def _save(self, goal: Goal, trial: Trial, result: WorkerResult) -> Future[None]:
+        if trial.strategy == CACHE:
+            return self._ledger.used_cached_tactics(goal.key, result.success, result.time_seconds)
+        attempt = Attempt(
             key=self._key(goal, trial.strategy, trial.budget),
             goal_text=goal.text,
             success=result.success,
@@ -267,3 +245,4 @@ class AttemptStore:
             metadata=result.metadata,
             run=self._run,
         )
+        return self._ledger.record(attempt)

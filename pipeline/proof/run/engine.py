@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pipeline.banks.records import theorem_of
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Goal, theorem_of
 from pipeline.lean.model import Lean
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.load import load_per_cpu
@@ -30,7 +29,6 @@ from pipeline.proof.run.attempt import (
     FinishedAttempt,
     Worker,
     WorkerTimeouts,
-    ledger_goal,
     make_attempt,
     run_in_thread,
     trial_outcome,
@@ -40,9 +38,8 @@ from pipeline.proof.schedule.records import (
     CACHE,
     CANCELLED,
     EXHAUSTED,
-    FRONTIER,
     SOLVED,
-    GoalStanding,
+    GoalOutcome,
     ScheduleRules,
     Trial,
     TrialOutcome,
@@ -51,15 +48,13 @@ from pipeline.proof.schedule.records import (
 
 
 class SearchProgress(NamedTuple):
-    """`outcome` is what just came of `trial`; goals by how they stand, and trials that run."""
+    """`outcome` is what just came of `trial`; so many goals are solved, and so many have ended in all."""
 
     trial: Trial
     outcome: TrialOutcome
     recalled: bool
     solved: int
-    exhausted: int
-    frontier: int
-    running: int
+    ended: int
 
 
 @dataclass(frozen=True)
@@ -86,32 +81,21 @@ async def run_trials(
     means: SearchMeans,
     deadline: float | None = None,
     stop: asyncio.Event | None = None,
-) -> list[GoalStanding]:
+) -> list[GoalOutcome]:
     """To the end: all goals solved or exhausted, `deadline` seconds over, `stop` set, or this task cancelled.
 
     However it ends, what has finished is recorded, what runs is cancelled, and has ended."""
     search = _Driver(journalled, {goal.id: goal for goal in goals}, means)
-    search.watchers = {asyncio.create_task(each) for each in _watchers(search, deadline, stop)}
+    if deadline is not None:
+        search.halt_after(lambda: asyncio.sleep(deadline), "timeout")
+    if stop is not None:
+        search.halt_after(stop.wait, "stopped")
     try:
         await search.conduct()
     finally:
         for watcher in search.watchers:
             watcher.cancel()
-    return journalled.policy.standings()
-
-
-def _watchers(
-    search: _Driver, deadline: float | None, stop: asyncio.Event | None
-) -> Iterable[Coroutine[Any, Any, None]]:
-    if deadline is not None:
-        yield _act_after(lambda: asyncio.sleep(deadline), lambda: search.halt("timeout"))
-    if stop is not None:
-        yield _act_after(stop.wait, lambda: search.halt("stopped"))
-
-
-async def _act_after(event: Callable[[], Awaitable[object]], act: Callable[[], None]) -> None:
-    await event()
-    act()
+    return journalled.policy.outcomes()
 
 
 class _Driver:
@@ -122,6 +106,13 @@ class _Driver:
         self.running: dict[asyncio.Task[TrialOutcome], Trial] = {}
         self.watchers: set[asyncio.Task[None]] = set()
         self.door = asyncio.Lock()
+
+    def halt_after(self, event: Callable[[], Awaitable[object]], why: str) -> None:
+        async def watch() -> None:
+            await event()
+            self.halt(why)
+
+        self.watchers.add(asyncio.create_task(watch()))
 
     async def conduct(self) -> None:
         try:
@@ -136,21 +127,18 @@ class _Driver:
 
     def _start_what_may(self) -> None:
         while trial := self.journalled.ask(self.means.processes - len(self.running)):
-            self._start(trial)
-
-    def _start(self, trial: Trial) -> None:
-        goal = self.goals[trial.goal]
-        if known := self.means.attempts.recall(goal, trial):
-            self._tell(trial, trial_outcome(trial, known), recalled=True)
-        else:
-            self.running[asyncio.create_task(self._attempt(goal, trial))] = trial
+            goal = self.goals[trial.goal]
+            if known := self.means.attempts.recall(goal, trial):
+                self._tell(trial, trial_outcome(trial, known), recalled=True)
+            else:
+                self.running[asyncio.create_task(self._attempt(goal, trial))] = trial
 
     async def _attempt(self, goal: Goal, trial: Trial) -> TrialOutcome:
         """Each in its turn waits for the machine to be less busy; what runs is not held up."""
-        if self.means.load:
-            async with self.door:
-                await asyncio.sleep(self.journalled.load(self.means.load()))
         means = self.means
+        if means.load:
+            async with self.door:
+                await asyncio.sleep(self.journalled.load(means.load()))
         return await make_attempt(
             goal, trial, means.workers[trial.strategy], means.check, means.attempts, means.patience
         )
@@ -162,17 +150,17 @@ class _Driver:
             self.watchers.remove(watcher)
             watcher.result()
         for task in self._ended():
-            ended = _cancelled_outcome(self.running[task]) if task.cancelled() else task.result()
-            self._tell(self.running.pop(task), ended)
+            outcome = _cancelled(self.running[task]) if task.cancelled() else task.result()
+            self._tell(self.running.pop(task), outcome)
 
     def _ended(self) -> list[asyncio.Task[TrialOutcome]]:
         return sorted((task for task in self.running if task.done()), key=lambda task: self.running[task].number)
 
-    def _tell(self, trial: Trial, ended: TrialOutcome, recalled: bool = False) -> None:
-        self._cancel(self.journalled.tell(ended))
+    def _tell(self, trial: Trial, outcome: TrialOutcome, recalled: bool = False) -> None:
+        self._cancel(self.journalled.tell(outcome))
         counts = self.journalled.policy.counts
-        numbers = (counts[SOLVED], counts[EXHAUSTED], counts[FRONTIER], len(self.running))
-        self.means.on_progress(SearchProgress(trial, ended, recalled, *numbers))
+        solved = counts[SOLVED]
+        self.means.on_progress(SearchProgress(trial, outcome, recalled, solved, solved + counts[EXHAUSTED]))
 
     def _cancel(self, numbers: Iterable[int]) -> None:
         """Once: a task that is cancelled again would not wait for what it is ending."""
@@ -195,14 +183,11 @@ class _Driver:
                 fault = None if task.cancelled() else task.exception()
                 if fault and fault is not error:
                     error.add_note(f"and {trial.strategy} on {trial.goal}: {type(fault).__name__}: {fault}")
-                self._tell(trial, _cancelled_outcome(trial) if task.cancelled() or fault else task.result())
+                self._tell(trial, _cancelled(trial) if task.cancelled() or fault else task.result())
 
 
-def _cancelled_outcome(trial: Trial) -> TrialOutcome:
+def _cancelled(trial: Trial) -> TrialOutcome:
     return TrialOutcome(trial.number, CANCELLED)
-
-
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -232,52 +217,43 @@ class SearchTask:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """How each goal stands, and the attempts that were made at it.  `stopped`: why before the end, if so."""
+    """The outcome of each goal, and the attempts that were made at it.  `stopped`: why before the end, if so."""
 
-    standings: Sequence[GoalStanding]
+    outcomes: Sequence[GoalOutcome]
     attempts: Mapping[str, Sequence[FinishedAttempt]]
     stopped: str
 
 
 def search_goals(
-    place: SearchSite,
-    wanted: SearchTask,
+    site: SearchSite,
+    task: SearchTask,
     journal: Callable[[str], object],
     say: Callable[[SearchProgress], None],
-    clock: Clock = time.monotonic,
+    clock: Callable[[], float] = time.monotonic,
 ) -> SearchResult:
-    place.ledger.add_goals([*map(ledger_goal, wanted.goals)]).result()
-    keeping = AttemptStore(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
-    journalled = ScheduleJournal(wanted.rules, journal)
-    for goal in wanted.goals:
-        kept = keeping.earlier_attempts(goal, wanted.rules)
+    site.ledger.add_goals(task.goals).result()
+    attempts = AttemptStore(site.ledger, site.starter, task.config, site.lean.version, site.run)
+    journalled = ScheduleJournal(task.rules, journal)
+    for goal in task.goals:
+        known = attempts.earlier_attempts(goal, task.rules)
         # a proof of this very search is recalled with what it took; the cache would only do it again
-        cached = _cache_rate(place.ledger, goal) if wanted.use_cache and not any(kept.values()) else None
-        journalled.add(goal, cached, kept)
+        cached = site.ledger.get_cached_tactics(goal.key) if task.use_cache and not any(known.values()) else None
+        journalled.add(goal, cached.success_rate if cached else None, known)
     means = SearchMeans(
-        workers={**wanted.workers, CACHE: _cache_worker(place.ledger)},
-        check=_lean_check(place.lean, clock),
-        attempts=keeping,
-        processes=place.processes,
-        load=None if wanted.rules.cpu_target is None else load_per_cpu,
+        workers={**task.workers, CACHE: _cache_worker(site.ledger)},
+        check=_lean_check(site.lean, clock),
+        attempts=attempts,
+        processes=site.processes,
+        load=None if task.rules.cpu_target is None else load_per_cpu,
         on_progress=say,
     )
-    standings = asyncio.run(_run_until_stopped(place.starter, journalled, wanted, means))
-    return SearchResult(standings, keeping.attempts, journalled.policy.stopped)
 
+    async def run_until_stopped() -> list[GoalOutcome]:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        with site.starter.wake_on_stop(lambda: loop.call_soon_threadsafe(stop.set)):
+            return await run_trials(journalled, task.goals, means, task.deadline, stop)
 
-async def _run_until_stopped(
-    starter: Processes, journalled: ScheduleJournal, wanted: SearchTask, means: SearchMeans
-) -> list[GoalStanding]:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    with starter.wake_on_stop(lambda: loop.call_soon_threadsafe(stop.set)):
-        return await run_trials(journalled, wanted.goals, means, wanted.deadline, stop)
-
-
-def _cache_rate(ledger: Ledger, goal: Goal) -> float | None:
-    """How often that held which may be tried before all else; the rules say from when on it is."""
-    cached = ledger.get_cached_tactics(goal.key)
-    return cached.success_rate if cached else None
+    return SearchResult(asyncio.run(run_until_stopped()), attempts.by_goal, journalled.policy.stopped)
 
 
 def _cache_worker(ledger: Ledger) -> Worker:
@@ -290,13 +266,13 @@ def _cache_worker(ledger: Ledger) -> Worker:
     return run_cache
 
 
-def _lean_check(lean: Lean, clock: Clock) -> Check:
+def _lean_check(lean: Lean, clock: Callable[[], float]) -> Check:
     async def check(goal: Goal, result: WorkerResult) -> CheckResult:
         stop, begun = threading.Event(), list[float]()
 
         def timed() -> CheckResult:
             wrong = lean.check(theorem_of(goal), result.tactics, stop, lambda: begun.append(clock()))
-            return CheckResult(f"{wrong.kind}: {wrong.error}" if wrong else "", clock() - begun[-1] if begun else 0.0)
+            return CheckResult(str(wrong or ""), clock() - begun[-1] if begun else 0.0)
 
         return await run_in_thread(timed, stop.set)
 

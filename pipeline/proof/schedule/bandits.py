@@ -26,9 +26,10 @@ with these traits is at all; so that an arm is not blamed for the goals it was g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from math import exp, inf, log, sqrt
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 FAILED_TRAIT = "failed "  # begins the trait of a goal that withstood an arm
 
@@ -56,22 +57,11 @@ class Bandit(Protocol):
 
     It learns from attempts that ended by themselves; one that was cancelled says nothing about its arm."""
 
-    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
-        """Choose at most `n` of the arms, the best first."""
+    def choose(self, arms: Sequence[str], shape: GoalShape) -> str:
+        """Choose the arm to try next."""
 
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
         """Learn how an attempt ended.  `shape` is what the goal was when the arm was chosen."""
-
-    def as_json(self) -> Mapping[str, Any]:
-        """Everything it has learned, for JSON."""
-
-    def restore(self, learned: Mapping[str, Any]) -> None:
-        """Replace everything it has learned."""
-
-
-def best_arms(arms: Iterable[str], score: Callable[[str], float], n: int) -> list[str]:
-    """Sorting is stable: of equal arms the one listed first comes first."""
-    return sorted(arms, key=score, reverse=True)[:n]
 
 
 SEED_PRIOR = 0.05  # success rate of an arm that was never tried
@@ -95,25 +85,15 @@ def seed_rate(old: float, success: bool) -> float:
 class SeedBandit:
     def __init__(self) -> None:
         self.success_rate: dict[str, float] = {}
-        self.trials: dict[str, int] = {}
+        self.trials: Counter[str] = Counter()
 
-    def ucb_score(self, strategy: str, all_trials: int | None = None) -> float:
-        total = sum(self.trials.values()) if all_trials is None else all_trials
-        return seed_score(self.success_rate.get(strategy, SEED_PRIOR), self.trials.get(strategy, 0), total)
-
-    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
-        total = sum(self.trials.values())
-        return best_arms(arms, lambda arm: self.ucb_score(arm, total), n)
+    def choose(self, arms: Sequence[str], shape: GoalShape) -> str:
+        total = self.trials.total()
+        return max(arms, key=lambda arm: seed_score(self.success_rate.get(arm, SEED_PRIOR), self.trials[arm], total))
 
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
         self.success_rate[arm] = seed_rate(self.success_rate.get(arm, SEED_PRIOR), success)
-        self.trials[arm] = self.trials.get(arm, 0) + 1
-
-    def as_json(self) -> Mapping[str, Any]:
-        return {"success_rate": dict(self.success_rate), "trials": dict(self.trials)}
-
-    def restore(self, learned: Mapping[str, Any]) -> None:
-        self.success_rate, self.trials = dict(learned["success_rate"]), dict(learned["trials"])
+        self.trials[arm] += 1
 
 
 def ucb1_score(successes: float, trials: int, all_trials: int) -> float:
@@ -125,31 +105,23 @@ def ucb1_score(successes: float, trials: int, all_trials: int) -> float:
 
 class Ucb1Bandit:
     def __init__(self) -> None:
-        self.successes: dict[str, int] = {}
-        self.trials: dict[str, int] = {}
+        self.successes: Counter[str] = Counter()
+        self.trials: Counter[str] = Counter()
 
-    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
-        total = sum(self.trials.values())
-        return best_arms(arms, lambda arm: ucb1_score(self.successes.get(arm, 0), self.trials.get(arm, 0), total), n)
+    def choose(self, arms: Sequence[str], shape: GoalShape) -> str:
+        total = self.trials.total()
+        return max(arms, key=lambda arm: ucb1_score(self.successes[arm], self.trials[arm], total))
 
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
-        self.successes[arm] = self.successes.get(arm, 0) + success
-        self.trials[arm] = self.trials.get(arm, 0) + 1
-
-    def as_json(self) -> Mapping[str, Any]:
-        return {"successes": dict(self.successes), "trials": dict(self.trials)}
-
-    def restore(self, learned: Mapping[str, Any]) -> None:
-        self.successes, self.trials = dict(learned["successes"]), dict(learned["trials"])
+        self.successes[arm] += success
+        self.trials[arm] += 1
 
 
 DISCOUNT = 0.995  # of the weight of an attempt, each time that another one ends
 CLASS_WEIGHT = 4.0  # so many attempts of its own count as much as what all classes say
 DISCOUNTED_EXPLORATION = 0.1  # how much is explored
 PRIOR_RATE = 0.3
-FIRST_ATTEMPT_SECONDS = (
-    1.0  # before any attempt; then, an arm that is not known is taken to cost what attempts usually do
-)
+FIRST_SECONDS = 1.0  # of an attempt or a failure before there is any; then, what they usually cost
 LEAST_SECONDS = 0.01  # no attempt is free, whatever the clock says
 EVERY = ""  # stands for the class of all goals, and for all arms
 
@@ -181,13 +153,13 @@ class DiscountedBandit:
         self.now = 0
         self.tallies: dict[tuple[str, str], ArmTally] = {}
 
-    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
+    def choose(self, arms: Sequence[str], shape: GoalShape) -> str:
         every = self._tally(EVERY, EVERY)
-        return best_arms(arms, lambda arm: self._score(arm, shape.kind, every), n)
+        return max(arms, key=lambda arm: self._score(arm, shape.kind, every))
 
     def _score(self, arm: str, kind: str, every: ArmTally) -> float:
         wide, own = self._tally(EVERY, arm), self._tally(kind, arm)
-        usual = every.seconds / every.trials if every.trials else FIRST_ATTEMPT_SECONDS
+        usual = every.seconds / every.trials if every.trials else FIRST_SECONDS
         rate = (wide.successes + PRIOR_RATE) / (wide.trials + 1)
         seconds = (wide.seconds + usual) / (wide.trials + 1)
         rate = (own.successes + CLASS_WEIGHT * rate) / (own.trials + CLASS_WEIGHT)
@@ -199,23 +171,13 @@ class DiscountedBandit:
 
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
         self.now += 1
-        for place in dict.fromkeys(((EVERY, EVERY), (EVERY, arm), (shape.kind, arm))):
-            self.tallies[place] = self._tally(*place).add_attempt(success, seconds)
-
-    def as_json(self) -> Mapping[str, Any]:
-        return {"now": self.now, "tallies": [[kind, arm, *tally] for (kind, arm), tally in self.tallies.items()]}
-
-    def restore(self, learned: Mapping[str, Any]) -> None:
-        self.now = learned["now"]
-        self.tallies = {(kind, arm): ArmTally(*tally) for kind, arm, *tally in learned["tallies"]}
+        for key in dict.fromkeys(((EVERY, EVERY), (EVERY, arm), (shape.kind, arm))):
+            self.tallies[key] = self._tally(*key).add_attempt(success, seconds)
 
 
 # Variances of weights that nothing is known of; their means are then 0.
 ARM_VARIANCE, KIND_VARIANCE, FAILURE_VARIANCE, TRAIT_VARIANCE = 1.0, 0.3, 0.3, 0.05
 OPTIMISM = 0.7  # in standard deviations, times the root of the logarithm of all attempts
-FIRST_FAILURE_SECONDS = (
-    1.0  # before any attempt; then, an arm that is not known is taken to cost what failures usually do
-)
 SHARED_ARM = ""  # stands for all arms
 
 Weight = tuple[float, float]  # mean and variance
@@ -233,15 +195,16 @@ class ContextualBandit:
         self.failures: dict[str, FailureCost] = {}
         self.attempts = 0
 
-    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
+    def choose(self, arms: Sequence[str], shape: GoalShape) -> str:
         hoped, seconds = self._plausible_logits(arms, shape), [self._failure_seconds(arm) for arm in arms]
         alone = [self._others_alone(n, arms, hoped, shape) for n in range(len(arms))]
-        regret = {}
-        for one, arm in enumerate(arms):
+
+        def regret(one: int) -> float:
             others = (other for other in range(len(arms)) if other != one)
             lost = (alone[one][other] * seconds[one] - alone[other][one] * seconds[other] for other in others)
-            regret[arm] = max(lost, default=0.0)
-        return best_arms(arms, lambda arm: -regret[arm], n)
+            return max(lost, default=0.0)
+
+        return arms[min(range(len(arms)), key=regret)]
 
     def _plausible_logits(self, arms: Sequence[str], shape: GoalShape) -> list[float]:
         """The largest logits that are plausible."""
@@ -257,47 +220,35 @@ class ContextualBandit:
         return [likely * logistic(hoped[n] + shared + self._weight_mean(arm, trait)) for n, arm in enumerate(arms)]
 
     def _weight_mean(self, arm: str, trait: str) -> float:
-        known = self.weights.get((arm, trait))
-        return known[0] if known else 0.0
+        return self.weights.get((arm, trait), (0.0, 0.0))[0]
 
     def _logit(self, arm: str, shape: GoalShape) -> Weight:
         mean = variance = 0.0
-        for place, prior in _weight_keys(arm, shape):
-            known = self.weights.get(place)
-            mean += known[0] if known else 0.0
-            variance += known[1] if known else prior
+        for key, prior in _weight_keys(arm, shape):  # not sum(): how it rounds depends on the version of Python
+            known = self.weights.get(key, (0.0, prior))
+            mean, variance = mean + known[0], variance + known[1]
         return mean, variance
 
     def _failure_seconds(self, arm: str) -> float:
         """Seconds of a failure; the average of all arms counts as one of its own."""
-        all_seconds, all_count = self.failures.get(SHARED_ARM, (FIRST_FAILURE_SECONDS, 1))
+        all_seconds, all_count = self.failures.get(SHARED_ARM, (FIRST_SECONDS, 1))
         seconds, count = self.failures.get(arm, (0.0, 0))
         return (seconds + all_seconds / all_count) / (count + 1)
 
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
         self.attempts += 1
         if not success:
-            for of in (SHARED_ARM, arm):
-                spent, count = self.failures.get(of, (0.0, 0))
-                self.failures[of] = (spent + seconds, count + 1)
-        places = (*_weight_keys(SHARED_ARM, shape), *_weight_keys(arm, shape))
-        known = {place: self.weights.get(place, (0.0, prior)) for place, prior in places}
+            for charged in (SHARED_ARM, arm):
+                spent, count = self.failures.get(charged, (0.0, 0))
+                self.failures[charged] = (spent + seconds, count + 1)
+        keys = (*_weight_keys(SHARED_ARM, shape), *_weight_keys(arm, shape))
+        known = {key: self.weights.get(key, (0.0, prior)) for key, prior in keys}
         expected = logistic(sum(mean for mean, _ in known.values()))
         slope = expected * (1 - expected)
         gain = 1 / (1 + slope * sum(variance for _, variance in known.values()))
-        for place, (mean, variance) in known.items():
+        for key, (mean, variance) in known.items():
             moved = mean + gain * variance * (success - expected)
-            self.weights[place] = (moved, variance * (1 - gain * slope * variance))
-
-    def as_json(self) -> Mapping[str, Any]:
-        weights = [[*place, *weight] for place, weight in self.weights.items()]
-        failures = [[arm, *spent] for arm, spent in self.failures.items()]
-        return {"weights": weights, "failures": failures, "attempts": self.attempts}
-
-    def restore(self, learned: Mapping[str, Any]) -> None:
-        self.weights = {(arm, trait): (mean, variance) for arm, trait, mean, variance in learned["weights"]}
-        self.failures = {arm: (seconds, count) for arm, seconds, count in learned["failures"]}
-        self.attempts = learned["attempts"]
+            self.weights[key] = (moved, variance * (1 - gain * slope * variance))
 
 
 def _weight_keys(arm: str, shape: GoalShape) -> Iterator[tuple[WeightKey, float]]:

@@ -23,7 +23,7 @@ from pipeline.proof.schedule.records import (
     HEAVY,
     LIGHT,
     SOLVED,
-    GoalStanding,
+    GoalOutcome,
     ScheduleRules,
     Strategy,
     Trial,
@@ -42,52 +42,41 @@ _NUMBER = re.compile(r"(?<![\w.])\d+")
 _WORD = re.compile(r"[A-Za-z]\w*")
 
 
-def goal_shape(goal: Goal) -> GoalShape:
-    return text_shape(goal.text)
-
-
 @lru_cache(maxsize=4096)
-def text_shape(text: str) -> GoalShape:
-    about = _main_type(text)
-    conclusion = _conclusion(text)
+def statement_shape(text: str) -> GoalShape:
+    words, conclusion = set(_WORD.findall(text)), _conclusion(text)
+    kind = next((each for each in TYPES if each in words), "?")
     relation = next((sign for sign in RELATIONS if sign in conclusion), "?")
-    return GoalShape(f"{about} {relation}", tuple(dict.fromkeys(_traits(text, conclusion))))
-
-
-def _main_type(text: str) -> str:
-    words = set(_WORD.findall(text))
-    return next((each for each in TYPES if each in words), "?")
+    return GoalShape(f"{kind} {relation}", tuple(dict.fromkeys(_traits(text, words, conclusion))))
 
 
 def _conclusion(text: str) -> str:
     """The statement under all hypotheses: the text after the last comma or arrow outside of brackets."""
     depth, start = 0, 0
-    for place, sign in enumerate(text):
+    for end, sign in enumerate(text, 1):
         depth += (sign in "([{⟨") - (sign in ")]}⟩")
         if depth == 0 and sign in ",→":
-            start = place + 1
+            start = end
     return text[start:]
 
 
-def _traits(text: str, conclusion: str) -> Iterator[str]:
-    words = set(_WORD.findall(text))
+def _traits(text: str, words: set[str], conclusion: str) -> Iterator[str]:
     yield from (f"about {each}" for each in TYPES if each in words)
     yield from (f"has {sign}" for sign in SIGNS if sign in text)
     yield from (f"shows {sign}" for sign in SIGNS if sign in conclusion)
     numbers = [int(each) for each in _NUMBER.findall(text)]
-    yield f"numbers {_steps_reached(max(numbers, default=0), (1, 10, 100, 10_000))}"
-    yield f"binders {_steps_reached(len(_BINDER.findall(text)), (1, 2, 4, 7))}"
-    yield f"long {_steps_reached(len(text), (30, 60, 120, 240))}"
+    yield f"numbers {_steps_reached(max(numbers, default=0), 1, 10, 100, 10_000)}"
+    yield f"binders {_steps_reached(len(_BINDER.findall(text)), 1, 2, 4, 7)}"
+    yield f"long {_steps_reached(len(text), 30, 60, 120, 240)}"
     if re.search(r": \w+ → ", text):
         yield "has functions"
 
 
-def _steps_reached(value: int, steps: tuple[int, ...]) -> int:
-    """Number of the steps that a value reaches."""
+def _steps_reached(value: int, *steps: int) -> int:
     return sum(value >= step for step in steps)
 
 
-class QueuePlace(NamedTuple):
+class QueueKey(NamedTuple):
     """The smallest is tried first: the highest priority, of those the easiest, of those the first in the bank."""
 
     urgency: float  # priority, negated; where goals take rounds, after the round
@@ -99,19 +88,18 @@ class GoalQueues:
     """A goal that leaves before its turn stays in the heap and is passed over later: leaving costs nothing."""
 
     def __init__(self, rooms: Iterable[str]) -> None:
-        self._heaps: dict[str, list[QueuePlace]] = {room: [] for room in rooms}
-        self._waiting: dict[int, tuple[str, QueuePlace]] = {}  # by the goal's place in the bank
+        self._heaps: dict[str, list[QueueKey]] = {room: [] for room in rooms}
+        self._waiting: dict[int, tuple[str, QueueKey]] = {}  # by the goal's number in the bank
 
-    def enter(self, room: str, place: QueuePlace) -> None:
-        if self._waiting.get(place.order) == (room, place):
-            return
-        self._waiting[place.order] = (room, place)
-        heappush(self._heaps[room], place)
+    def enter(self, room: str, key: QueueKey) -> None:
+        if self._waiting.get(key.order) != (room, key):
+            self._waiting[key.order] = (room, key)
+            heappush(self._heaps[room], key)
 
     def leave(self, order: int) -> None:
         self._waiting.pop(order, None)
 
-    def first(self, room: str) -> QueuePlace | None:
+    def first(self, room: str) -> QueueKey | None:
         heap = self._heaps[room]
         while heap and self._waiting.get(heap[0].order) != (room, heap[0]):
             heappop(heap)
@@ -134,7 +122,7 @@ class TrialInFlight(NamedTuple):
 
 @dataclass
 class Effort:
-    """`arms` are the strategies left at this level, in the order of the rules; `looks` is what bandits see of the goal.
+    """`arms` are the strategies left at this level, in the order of the rules; `shape` is what bandits see of the goal.
 
     `known`: attempts, by strategy and level, of which it is recalled how they end; in the order they were made.
 
@@ -161,9 +149,9 @@ class Effort:
         return HEAVY if self.difficulty >= self.rules.threshold else LIGHT
 
     @property
-    def place(self) -> QueuePlace:
+    def queue_key(self) -> QueueKey:
         later = 2.0 * self.level if self.rules.rounds else 0.0  # more than priorities, from 0 to 1, can differ by
-        return QueuePlace(later - self.goal.priority, self.difficulty, self.order)
+        return QueueKey(later - self.goal.priority, self.difficulty, self.order)
 
     @property
     def is_waiting(self) -> bool:
@@ -195,16 +183,15 @@ class Effort:
             left = {trial.strategy, *(each.name for each in self.arms)}
             self.arms = [each for each in self.rules.strategies if each.name in left]
 
-    def mark_failed(self, trial: Trial) -> None:
+    def mark_ended(self, trial: Trial, proved: bool) -> None:
         self.attempts += 1
+        if proved:
+            self.by = self.by or trial
+            return
         self.shape = self.shape.after_failure(trial.strategy, trial.level)
         if not self.arms and not self.flying and self.by is None and self.level + 1 < self.rules.levels:
             self.level += 1
             self.arms = [*self.rules.strategies]
-
-    def mark_proved(self, trial: Trial) -> None:
-        self.attempts += 1
-        self.by = self.by or trial
 
     @property
     def status(self) -> str:
@@ -212,12 +199,5 @@ class Effort:
             return SOLVED
         return FRONTIER if self.arms or self.flying else EXHAUSTED
 
-    def standing(self) -> GoalStanding:
-        return GoalStanding(self.goal, self.status, self.level, self.attempts, self.by)
-
-
-def new_effort(
-    goal: Goal, order: int, rules: ScheduleRules, cached: float | None, known: Iterable[tuple[str, int]]
-) -> Effort:
-    first = [Strategy(CACHE, rules.cache_timeout)] if cached is not None and cached > rules.cache_rate else None
-    return Effort(goal, order, rules, first or [*rules.strategies], goal_shape(goal), tuple(known))
+    def outcome(self) -> GoalOutcome:
+        return GoalOutcome(self.goal, self.status, self.level, self.attempts, self.by)

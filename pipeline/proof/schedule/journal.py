@@ -4,25 +4,23 @@ Loads and times are in it as they were measured; nothing else depends on the clo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 
 from pipeline.core.journal import (
     Fields,
     Journal,
-    JournalDifference,
     JournalForm,
     Write,
-    journal_differences,
     journal_line,
 )
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.policy import ProofSchedule
 from pipeline.proof.schedule.records import (
     ScheduleRules,
+    Strategy,
     Trial,
     TrialOutcome,
-    schedule_rules_as_json,
-    schedule_rules_from_json,
 )
 
 VERSION = 1
@@ -31,7 +29,7 @@ GOAL_FIELDS = ("id", "text", "priority", "difficulty")
 
 
 def first_line(rules: ScheduleRules) -> str:
-    return journal_line(1, "begin", version=VERSION, rules=schedule_rules_as_json(rules))
+    return journal_line(1, "begin", version=VERSION, rules=asdict(rules))
 
 
 class ScheduleJournal(Journal[ProofSchedule]):
@@ -72,11 +70,11 @@ REPLAY_STEPS: dict[str, Callable[[ScheduleJournal, Fields], object]] = {
     "load": lambda to, fields: to.load(fields["reading"]),
     "stop": lambda to, fields: to.stop(fields["why"]),
 }
-SCHEDULE_FORM = JournalForm(
-    VERSION, lambda fields, write: ScheduleJournal(schedule_rules_from_json(fields["rules"]), write), REPLAY_STEPS
-)
 
 
-def replay_schedule(lines: Sequence[str], rules: ScheduleRules | None = None) -> list[JournalDifference]:
-    """The first line that these rules do not write; without `rules`, those that the journal begins with."""
-    return journal_differences(SCHEDULE_FORM, lines, None if rules is None else first_line(rules))
+def _begin(fields: Fields, write: Write) -> ScheduleJournal:
+    strategies = tuple(Strategy(name, timeout) for name, timeout in fields["rules"]["strategies"])
+    return ScheduleJournal(ScheduleRules(**{**fields["rules"], "strategies": strategies}), write)
+
+
+SCHEDULE_FORM = JournalForm(VERSION, _begin, REPLAY_STEPS)

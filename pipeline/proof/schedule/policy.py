@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pipeline.goals.bank import Goal
-from pipeline.proof.schedule.bandits import BANDITS, GoalShape
-from pipeline.proof.schedule.effort import Effort, GoalQueues, new_effort
+from pipeline.proof.schedule.bandits import BANDITS
+from pipeline.proof.schedule.effort import Effort, GoalQueues, statement_shape
 from pipeline.proof.schedule.records import (
     CACHE,
     CANCELLED,
@@ -22,8 +22,9 @@ from pipeline.proof.schedule.records import (
     HEAVY,
     LIGHT,
     PROVED,
-    GoalStanding,
+    GoalOutcome,
     ScheduleRules,
+    Strategy,
     Trial,
     TrialOutcome,
 )
@@ -33,8 +34,8 @@ LONGEST_SLEEP = 1.0
 SLEEP_STEEPNESS = 4
 
 
-def smooth_load(cpu_ema: float, current_load: float, alpha: float = LOAD_ALPHA) -> float:
-    return alpha * current_load + (1 - alpha) * cpu_ema
+def smooth_load(cpu_ema: float, current_load: float) -> float:
+    return LOAD_ALPHA * current_load + (1 - LOAD_ALPHA) * cpu_ema
 
 
 def throttle_sleep(cpu_ema: float, target: float) -> float:
@@ -82,7 +83,10 @@ class ProofSchedule:
         self._names.add(goal.id)
         self.version += 1
         self.counts[FRONTIER] += 1
-        self._efforts.append(new_effort(goal, len(self._efforts), self.rules, cached, known))
+        rules, shape = self.rules, statement_shape(goal.text)
+        is_cached = cached is not None and cached > rules.cache_rate
+        arms = [Strategy(CACHE, rules.cache_timeout)] if is_cached else [*rules.strategies]
+        self._efforts.append(Effort(goal, len(self._efforts), rules, arms, shape, tuple(known)))
         self._queue(self._efforts[-1])
 
     def load(self, reading: float) -> float:
@@ -96,11 +100,11 @@ class ProofSchedule:
     def ask(self, free: int) -> Trial | None:
         """What to start, if one of `free` processes can be had for it.  Nothing changes when the answer is None."""
         room = None if self.stopped or free <= 0 else self._room(free)
-        place = self._queues.first(room) if room else None
-        if not room or not place:
+        first = self._queues.first(room) if room else None
+        if not first:
             return None
-        self._count_turns(room)
-        return self._start(self._efforts[place.order])
+        self._turns = self._turns + 1 if room == LIGHT and self._queues.first(HEAVY) else 0
+        return self._start(self._efforts[first.order])
 
     def _room(self, free: int) -> str | None:
         """Where the next trial is from.  Heavy goals have a turn after every few light ones, or when they are more
@@ -111,27 +115,20 @@ class ProofSchedule:
         processes = free + len(self.flying)
         if self._inside[HEAVY] >= max(1, processes - 1):
             return LIGHT
-        return HEAVY if self._turns >= self._share or (processes > 1 and self._heavy_is_urgent()) else LIGHT
+        share = max(1, self.rules.light // self.rules.heavy)  # turns of light goals for one of heavy ones
+        return HEAVY if self._turns >= share or (processes > 1 and self._heavy_is_urgent()) else LIGHT
 
     def could_start(self, room: str) -> bool:
         """A goal of the room waits, and there is a place in it."""
         places = self.rules.light if room == LIGHT else self.rules.heavy
         return self._inside[room] < places and self._queues.first(room) is not None
 
-    @property
-    def _share(self) -> int:
-        """Turns of light goals for one of heavy ones."""
-        return max(1, self.rules.light // self.rules.heavy)
-
     def _heavy_is_urgent(self) -> bool:
         heavy, light = self._queues.first(HEAVY), self._queues.first(LIGHT)
         return heavy is not None and light is not None and heavy.urgency < light.urgency
 
-    def _count_turns(self, room: str) -> None:
-        self._turns = self._turns + 1 if room == LIGHT and self._queues.first(HEAVY) else 0
-
     def _start(self, chosen: Effort) -> Trial:
-        [name] = self.bandit.choose(chosen.names, chosen.shape, 1)
+        name = self.bandit.choose(chosen.names, chosen.shape)
         self._asked += 1
         self.version += 1
         trial = chosen.start(self._asked, name)
@@ -142,33 +139,27 @@ class ProofSchedule:
 
     def tell(self, outcome: TrialOutcome) -> tuple[int, ...]:
         """How a trial ended; the numbers of those that are to be cancelled for it."""
-        of = self.flying.pop(outcome.trial)
+        effort = self.flying.pop(outcome.trial)
         self.version += 1
-        self.counts[of.status] -= 1
-        trial, looked = of.flying.pop(outcome.trial)
+        self.counts[effort.status] -= 1
+        trial, shape = effort.flying.pop(outcome.trial)
         self._inside[trial.room] -= 1
         if outcome.status == CANCELLED:
-            of.give_back(trial)
+            effort.give_back(trial)
         else:
-            self._learn(of, trial, looked, outcome)
-        self.counts[of.status] += 1
-        self._queue(of)
-        return tuple(of.flying) if outcome.status == PROVED else ()
+            if trial.strategy != CACHE:
+                self.bandit.learn(trial.strategy, shape, outcome.status == PROVED, outcome.seconds)
+            effort.mark_ended(trial, proved=outcome.status == PROVED)
+        self.counts[effort.status] += 1
+        self._queue(effort)
+        return tuple(effort.flying) if outcome.status == PROVED else ()
 
-    def _learn(self, of: Effort, trial: Trial, looked: GoalShape, outcome: TrialOutcome) -> None:
-        if trial.strategy != CACHE:
-            self.bandit.learn(trial.strategy, looked, outcome.status == PROVED, outcome.seconds)
-        if outcome.status == PROVED:
-            of.mark_proved(trial)
+    def _queue(self, effort: Effort) -> None:
+        """Let it wait in the order of its difficulty now."""
+        if effort.is_waiting:
+            self._queues.enter(effort.room, effort.queue_key)
         else:
-            of.mark_failed(trial)
-
-    def _queue(self, of: Effort) -> None:
-        """Its place is that of its difficulty now."""
-        if of.is_waiting:
-            self._queues.enter(of.room, of.place)
-        else:
-            self._queues.leave(of.order)
+            self._queues.leave(effort.order)
 
     def stop(self, why: str) -> tuple[int, ...]:
         """Nothing new is started from here on; the numbers of the trials that are to be cancelled."""
@@ -184,6 +175,6 @@ class ProofSchedule:
     def is_finished(self) -> bool:
         return not self.flying and bool(self.stopped or not len(self._queues))
 
-    def standings(self) -> list[GoalStanding]:
+    def outcomes(self) -> list[GoalOutcome]:
         """In the order of the bank."""
-        return [each.standing() for each in self._efforts]
+        return [each.outcome() for each in self._efforts]

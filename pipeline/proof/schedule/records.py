@@ -8,7 +8,7 @@ A trial is one strategy on one goal with one budget. It ends `proved`, `failed` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pipeline.goals.bank import Goal
@@ -108,20 +108,11 @@ class TrialOutcome(NamedTuple):
     why: str = ""
 
 
-class GoalStanding(NamedTuple):
-    """Standing of one goal.  `attempts` were not cancelled; `by` is the trial that proved it."""
+class GoalOutcome(NamedTuple):
+    """`status`: how far the search got with it.  `attempts` were not cancelled; `by` is the trial that proved it."""
 
     goal: Goal
     status: str
     level: int
     attempts: int
     by: Trial | None = None
-
-
-def schedule_rules_as_json(rules: ScheduleRules) -> dict[str, Any]:
-    return {**asdict(rules), "strategies": [list(strategy) for strategy in rules.strategies]}
-
-
-def schedule_rules_from_json(fields: dict[str, Any]) -> ScheduleRules:
-    strategies = tuple(Strategy(name, timeout) for name, timeout in fields["strategies"])
-    return ScheduleRules(**{**fields, "strategies": strategies})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipeline.goals.proving import LeanKeys
+from pipeline.lean.model import LeanKeys
 
 
 class SearchSettings(NamedTuple):

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.tactics import moves
-from pipeline.tactics.text.goal import PrintedGoal, read_goal
-from pipeline.tactics.text.move import (
+from pipeline.tactics.script import (
     RETRY_FACTOR,
     RETRY_UNTIL,
-    TacticMove,
     TacticRefused,
     focus_first,
     front_tactics,
@@ -26,6 +24,8 @@ from pipeline.tactics.text.move import (
     in_sequence,
     script_lines,
 )
+from pipeline.tactics.text.goal import PrintedGoal, read_goal
+from pipeline.tactics.text.tactic import TacticMove
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class ProofStep:
 
 @dataclass(eq=False)
 class SearchNode:
-    """A goal, the `place`th of a state; `beside`: the others, as Lean prints them.
+    """A goal, at `index` in a state; `beside`: the others, as Lean prints them.
 
     It is new, then open: it stands first in its state, all that it has has a name, and its moves are queued. It is
     proved by the first of its steps whose subgoals all are, and stays so. A goal has no other end: one that nothing
@@ -52,7 +52,7 @@ class SearchNode:
 
     goal: PrintedGoal
     state: Any
-    place: int
+    index: int
     beside: tuple[str, ...]
     cost: float
     prelude: tuple[str, ...] = ()  # names what has no name
@@ -95,16 +95,12 @@ def proof_lines(at: tuple[SearchNode, bool]) -> tuple[list[str], list[tuple[Sear
     """A step of the script of a proof. The flag says that the step above has named what has no name in the goal."""
     node, is_named = at
     step = proof_step(node)
-    names = intro_names(step)
+    names = ""
+    if step.tactic == "intros" and len(step.subgoals) == 1 and not node.goal.inaccessible:
+        # what is named right after: one `intro` with the names does both
+        names = " ".join(step.subgoals[0].prelude).removeprefix("rename_i ")
     tactic = f"intro {names}" if names else step.tactic
     return [*([] if is_named else node.prelude), tactic], [(subgoal, bool(names)) for subgoal in step.subgoals]
-
-
-def intro_names(step: ProofStep) -> str:
-    """The names given right after `intros`: one `intro` with the names does both."""
-    if step.tactic != "intros" or len(step.subgoals) != 1 or step.of.goal.inaccessible:
-        return ""
-    return " ".join(step.subgoals[0].prelude).removeprefix("rename_i ")
 
 
 def proof_steps(node: SearchNode) -> Iterator[ProofStep]:
@@ -202,12 +198,12 @@ class BestFirstSearch:
             if is_relevant(node, self.root):
                 yield from self.open(node) if move is None else self.attempt(node, move)
 
-    def node(self, state: Any, goals: tuple[str, ...], place: int, cost: float) -> SearchNode:
-        """The node of the goal at that place; a goal in the same words as one before is the same node."""
-        goal = read_goal(goals[place])
+    def node(self, state: Any, goals: tuple[str, ...], index: int, cost: float) -> SearchNode:
+        """The node of the goal at `index`; a goal in the same words as one before is the same node."""
+        goal = read_goal(goals[index])
         if goal.text not in self.shared:
-            beside = (*goals[place + 1 :], *goals[:place])
-            self.shared[goal.text] = SearchNode(goal, state, place, beside, cost)
+            beside = (*goals[index + 1 :], *goals[:index])
+            self.shared[goal.text] = SearchNode(goal, state, index, beside, cost)
             self.push(self.shared[goal.text], None, -NEW_GOAL_BONUS)
         return self.shared[goal.text]
 
@@ -218,14 +214,14 @@ class BestFirstSearch:
 
     def open(self, node: SearchNode) -> Generator[TacticQuery, TacticAnswer, None]:
         """Bring the goal to the front, name what it has, try what may prove it outright, then queue its moves."""
-        rotation, prelude = front_tactics(node.goal, node.place)
+        rotation, prelude = front_tactics(node.goal, node.index)
         if tactics := (*rotation, *prelude):
             answer = yield TacticQuery(node.state, in_sequence(tactics), FRONT_SECONDS)
             if answer.failure or not answer.goals:
                 return
             node.state, node.goal, node.prelude = answer.state, read_goal(answer.goals[0]), prelude
             node.beside = answer.goals[1:]
-        node.place = 0
+        node.index = 0
         if "finishers" in self.options.families:
             for move in moves.finishing_moves(node.goal):
                 yield from self.attempt(node, move)
@@ -249,7 +245,7 @@ class BestFirstSearch:
         if node.goal.text in (read_goal(text).text for text in left):
             return
         cost = node.cost + max(move.cost, LEAST_STEP_COST) + GOAL_COST * max(len(left) - 1, 0) + STEP_COST
-        subgoals = [self.node(answer.state, answer.goals, place, cost) for place in range(len(left))]
+        subgoals = [self.node(answer.state, answer.goals, index, cost) for index in range(len(left))]
         step = ProofStep(node, move.family, move.tactic, subgoals)
         for subgoal in subgoals:
             subgoal.uses.append(step)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import (
@@ -16,6 +16,7 @@ from pipeline.lean.model import (
     LeanError,
     NotElaborated,
     ProofFinished,
+    ProofGivenUp,
     Session,
     TacticResult,
     TacticState,
@@ -23,7 +24,7 @@ from pipeline.lean.model import (
 )
 from pipeline.proof.schedule.records import WorkerResult
 from pipeline.proof.workers.best_first import BestFirstSearch, SearchOptions, TacticAnswer
-from pipeline.tactics.text.move import as_block
+from pipeline.tactics.script import as_block
 
 NAME = "micro"
 CODE = "micro 4"  # raised when the same goal may end otherwise
@@ -95,30 +96,24 @@ def run_search(
 
 
 def as_answer(result: TacticResult) -> TacticAnswer:
-    match result:
-        case TacticState():
-            return TacticAnswer(result, result.goals)
-        case ProofFinished():
-            return TacticAnswer(result)
-        case LeanError(kind="timeout" | "heartbeats"):
-            return TacticAnswer(failure="timeout")
-        case LeanError(kind=kind):
-            return TacticAnswer(failure=kind)
-    return TacticAnswer(failure="given up")
+    if isinstance(result, LeanError):
+        return TacticAnswer(failure="timeout" if result.kind == "heartbeats" else result.kind)
+    if isinstance(result, ProofGivenUp):
+        return TacticAnswer(failure="given up")
+    return TacticAnswer(result, result.goals if isinstance(result, TacticState) else ())
 
 
 def rerun_whole(script: tuple[str, ...], session: Session, state: TacticState) -> str:
     """Run the whole script; why it is no proof, if so: goals that print alike need not be the same."""
     result = session.run_tac(state, as_block(script), RERUN_SECONDS)
-    if isinstance(result, ProofFinished):
-        return ""
-    return f"the script does not hold as a whole: {result.error if isinstance(result, LeanError) else result}"
+    why = result.error if isinstance(result, LeanError) else result
+    return "" if isinstance(result, ProofFinished) else f"the script does not hold as a whole: {why}"
 
 
 def worker_result(
     success: bool, script: tuple[str, ...], error: str, search: BestFirstSearch, spent: AttemptCost
 ) -> WorkerResult:
-    found: Mapping[str, Any] = {
+    metadata = {
         "calls": sum(spent.calls.values()),
         "nodes": len(search.shared),
         "lean_seconds": round(sum(spent.seconds.values()), 3),
@@ -126,26 +121,22 @@ def worker_result(
         "families": list(search.families) if success else [],
         "seconds_by_family": {name: round(one, 3) for name, one in sorted(spent.seconds.items()) if name},
     }
-    return WorkerResult(success, NAME, script if success else (), spent.search, error=error, metadata=found)
+    return WorkerResult(success, NAME, script if success else (), spent.search, error=error, metadata=metadata)
 
 
 def worker_on(lean: Lean, options: SearchOptions | None = None) -> Callable[[Goal, float], Awaitable[WorkerResult]]:
     """Make the worker of a Lean: `run_micro(goal, timeout)`."""
-
-    async def run(goal: Goal, timeout: float) -> WorkerResult:
-        return await run_micro(goal, timeout, lean, options)
-
-    return run
+    return partial(run_micro, lean=lean, options=options)
 
 
 async def run_micro(
     goal: Goal, timeout: float, lean: Lean | None = None, options: SearchOptions | None = None
 ) -> WorkerResult:
     """Make one attempt at a goal.  Without a Lean, one with the core library is started, and ended with the attempt;
-    `pipeline.banks.lean.open_core_lean` has one for many.
+    `pipeline.lean.backends.table.open_core_lean` has one for many.
 
     It raises only faults that say nothing of the goal: there is no Lean, or it is killed."""
-    from pipeline.banks.lean import open_core_lean
+    from pipeline.lean.backends.table import open_core_lean
     from pipeline.proof.run.attempt import run_in_thread
 
     stop = threading.Event()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.bank import Goal
@@ -30,39 +30,20 @@ class WorkerNotBuilt(SpecError):
     """Error of a spec that asks for an unbuilt worker."""
 
 
-class UnbuiltWorker(NamedTuple):
-    """Row of the table: the task of the worker, and what it takes."""
-
-    name: str
-    does: str
-    takes: str
-
-    def error(self) -> WorkerNotBuilt:
-        return WorkerNotBuilt(f"worker '{self.name}' is not built yet: it {self.does}, which takes {self.takes}")
-
-
+# By name, what the worker does, and what that takes.
 UNBUILT_WORKERS = {
-    row.name: row
-    for row in (
-        UnbuiltWorker(
-            # `tactics`: the script that was found, not `search_proof` itself; `metadata`: the premises selected
-            name="copilot",
-            does="runs LeanCopilot's search_proof",
-            takes="a project that depends on LeanCopilot, through the backend leandojo",
-        ),
-        UnbuiltWorker(
-            # `metadata`: `premises`, the names of those in the prompt
-            name="reprover",
-            does="generates tactics from retrieved premises",
-            takes="the models of ReProver and an index of premises",
-        ),
-        UnbuiltWorker(
-            # `subgoals`: the steps that are open; success only when none is, for a plausible sketch is no proof
-            name="sketch",
-            does="asks a model for the steps of a proof",
-            takes="a model to ask, and a search that proves the steps as goals of their own",
-        ),
-    )
+    # `tactics`: the script that was found, not `search_proof` itself; `metadata`: the premises selected
+    "copilot": (
+        "runs LeanCopilot's search_proof",
+        "a project that depends on LeanCopilot, through the backend leandojo",
+    ),
+    # `metadata`: `premises`, the names of those in the prompt
+    "reprover": ("generates tactics from retrieved premises", "the models of ReProver and an index of premises"),
+    # `subgoals`: the steps that are open; success only when none is, for a plausible sketch is no proof
+    "sketch": (
+        "asks a model for the steps of a proof",
+        "a model to ask, and a search that proves the steps as goals of their own",
+    ),
 }
 BUILT_WORKERS = ("micro",)
 WORKERS = (*BUILT_WORKERS, *UNBUILT_WORKERS)
@@ -73,14 +54,14 @@ PROFILES = (("micro",), ("micro", "copilot", "sketch"), WORKERS)
 def profile_workers(number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The built workers of a profile, and those not built: the caller warns of these once."""
     names = PROFILES[min(number, len(PROFILES) - 1)]
-    built, unbuilt = ([name for name in names if name in some] for some in (BUILT_WORKERS, UNBUILT_WORKERS))
-    return tuple(built), tuple(unbuilt)
+    return tuple(n for n in names if n in BUILT_WORKERS), tuple(n for n in names if n in UNBUILT_WORKERS)
 
 
 def check_worker_built(name: str) -> None:
     """Raise a SpecError where there is no such worker, before anything runs; the reader of the spec adds the line."""
     if name in UNBUILT_WORKERS:
-        raise UNBUILT_WORKERS[name].error()
+        does, takes = UNBUILT_WORKERS[name]
+        raise WorkerNotBuilt(f"worker '{name}' is not built yet: it {does}, which takes {takes}")
     if name not in BUILT_WORKERS:
         raise SpecError(f"worker '{name}' is unknown{did_you_mean(name, WORKERS)}")
 

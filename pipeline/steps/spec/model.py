@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from pipeline.core.graph import Limits
 from pipeline.core.templates import Template
@@ -67,6 +67,9 @@ class Step(NamedTuple):
     def at(self, key: str) -> Item:
         """Where to point when something about `key` is wrong."""
         return self.keys.get(key, self.item)
+
+    def wrong(self, key: str, what: str) -> NoReturn:
+        self.at(key).wrong(f"step {self.name}: {what}")
 
 
 class StepsSpec(NamedTuple):

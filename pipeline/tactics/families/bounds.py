@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
-from pipeline.tactics.text.arithmetic import StatedRelation
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import CLOSERS, LONG, MIDDLE, TacticMove, case_split, chain, floor_root, one_of_values
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain, decide_below, one_of_values
 from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
 MOST_CASES = 40
+CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
 
 
 class Range(NamedTuple):
@@ -52,7 +53,7 @@ def implied_bounds(relation: Relation, name: str, goal: PrintedGoal) -> Iterator
     """`2 * x + y ≤ 12` of naturals: no part of a sum is above the whole."""
     if relation.sign not in ("=", "≤", "<") or not relation.holds or not isinstance(relation.right, Number):
         return
-    linear = numbers.linear_form(numbers.polynomial(relation.left))
+    linear = terms.linear_form(terms.polynomial(relation.left))
     if linear is None or len(linear[0]) < 2 or name not in linear[0] or min(linear[0].values()) <= 0:
         return
     if all(arithmetic.number_type(one, goal) == "Nat" for one in linear[0]):
@@ -75,36 +76,21 @@ def stated_limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:
 
 
 def decide_points(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]) -> Iterator[TacticMove]:
-    """Every variable has a bound: the kernel looks at all points."""
+    """Let the kernel look at all points, where every variable has a bound, and neither points nor numbers are many."""
     points = math.prod(ranges[name].size for name in naturals)
     others = [
         one for one in goal.variables if one.name not in naturals and syntax.mentions(one.name, goal.propositions)
     ]
-    if not naturals or others or points > MOST_POINTS or not is_small_enough(goal):
+    too_large = max(goal.numerals, default=0) >= 10**12 or any(sign in goal.propositions for sign in ("∀", "∃", "fun "))
+    if not naturals or others or points > MOST_POINTS or too_large:
         return
-    order = sorted(naturals, key=lambda name: ranges[name].size)
     facts = [fact for fact in goal.facts if any(syntax.mentions(name, fact.type) for name in naturals)]
-    said = with_types(" → ".join([*(f"({fact.type})" for fact in facts), f"({goal.target})"]))
-    inner = f"decide ({said})"
-    for name in reversed(order):
-        inner = f"(List.range {(ranges[name].high or 0) + 1}).all (fun {name} => {inner})"
-    key = goal.fresh("key")[0]
-    proof = key
-    for name in order:
-        proof = f"List.all_eq_true.mp ({proof}) {name} (List.mem_range.mpr (by omega))"
-    closing = f"exact of_decide_eq_true ({proof}) {' '.join(fact.name for fact in facts)}"
-    whole = chain([f"have {key} : ({inner}) = true := by decide +kernel", closing])
-    yield TacticMove(0.05, whole, MIDDLE + 0.001 * points, closing=True)
-
-
-def with_types(said: str) -> str:
-    """Lean prints `↑k`, and would not know by itself what that is to become."""
-    return re.sub(r"↑(\w+)", r"(\1 : Int)", said)
-
-
-def is_small_enough(goal: PrintedGoal) -> bool:
-    """True if the kernel can get through it."""
-    return max(goal.numerals, default=0) < 10**12 and not any(word in goal.propositions for word in ("∀", "∃", "fun "))
+    claim = " → ".join([*(f"({fact.type})" for fact in facts), f"({goal.target})"])
+    claim = re.sub(r"↑(\w+)", r"(\1 : Int)", claim)  # Lean prints `↑k`, and would not know what that is to become
+    limits = {name: (ranges[name].high or 0) + 1 for name in sorted(naturals, key=lambda name: ranges[name].size)}
+    checked, proof = decide_below(claim, limits, goal.fresh("key")[0], ["(by omega)"] * len(limits))
+    closing = f"exact {proof} {' '.join(fact.name for fact in facts)}"
+    yield TacticMove(0.05, chain([checked, closing]), MIDDLE + 0.001 * points, closing=True)
 
 
 def shift_to_naturals(goal: PrintedGoal, integers: Sequence[str], ranges: dict[str, Range]) -> Iterator[TacticMove]:
@@ -114,18 +100,17 @@ def shift_to_naturals(goal: PrintedGoal, integers: Sequence[str], ranges: dict[s
     lines = []
     for name, k, hk in zip(integers, goal.fresh("k", len(integers)), goal.fresh("hk", len(integers)), strict=True):
         low, size = ranges[name].low, ranges[name].size
-        lines.append(
-            f"obtain ⟨{k}, rfl⟩ : ∃ {k} : Nat, {name} = {low} + ({k} : Int) := ⟨({name} - ({low})).toNat, by omega⟩"
-        )
-        lines.append(f"have {hk} : {k} ≤ {max(size - 1, 0)} := by omega")
+        shifted = f"{name} = {low} + ({k} : Int) := ⟨({name} - ({low})).toNat, by omega⟩"
+        lines += [f"obtain ⟨{k}, rfl⟩ : ∃ {k} : Nat, {shifted}", f"have {hk} : {k} ≤ {max(size - 1, 0)} := by omega"]
     yield TacticMove(0.05, chain(lines), MIDDLE)
 
 
 def enumerate_values(goal: PrintedGoal, name: str, within_it: Range, cost: float) -> TacticMove:
     values = range(within_it.low or 0, (within_it.high or 0) + 1)
     he = goal.fresh("he")[0]
-    split = case_split(he, len(values)).replace(f" {he}", " rfl").replace("rcases rfl", f"rcases {he}", 1)
-    apart = f"({split}) <;> ({CLOSERS})" if len(values) > 1 else f"first | omega | (subst {he}; {CLOSERS})"
+    apart = f"(rcases {he} with {' | '.join(['rfl'] * len(values))}) <;> ({CLOSERS})"
+    if len(values) <= 1:
+        apart = f"first | omega | (subst {he}; {CLOSERS})"
     return TacticMove(cost, chain([one_of_values(he, values, name), apart]), MIDDLE + 0.15 * len(values), closing=True)
 
 
@@ -135,62 +120,48 @@ def bound_by_products(
     """Bounds that follow from the equations by multiplying."""
     if not arithmetic.is_nonlinear(goal) or not arithmetic.equations(goal) or goal.connective == "∃":
         return
+    limits = guessed_limits(goal)
     free = [name for name in naturals if ranges[name].high is None]
-    for place, limit in enumerate(guessed_limits(goal) if free and not integers else []):
-        names = goal.fresh("hb", len(free))
-        lines = [
-            f"have {h} : {name} ≤ {limit} := by {natural_bound(goal)}" for h, name in zip(names, free, strict=True)
-        ]
+    for place, limit in enumerate(limits if free and not integers else []):
+        names, proof = goal.fresh("hb", len(free)), natural_bound(goal)
+        lines = (f"have {h} : {name} ≤ {limit} := by {proof}" for h, name in zip(names, free, strict=True))
         yield TacticMove(0.4 + 0.08 * place, chain(lines), LONG)
     open_ended = [name for name in integers if ranges[name].size > 10**6]
-    for place, limit in enumerate(guessed_limits(goal) if open_ended else []):
+    for place, limit in enumerate(limits if open_ended else []):
         yield TacticMove(0.5 + 0.08 * place, chain(integer_bounds(open_ended, limit, goal)), LONG)
 
 
 def guessed_limits(goal: PrintedGoal) -> list[int]:
     """Numbers of the equations and their roots, the small ones first."""
     large = max((number for number in goal.numerals if number <= 10**7), default=0)
-    found = {
-        floor_root(large, 2) + 1,
-        floor_root(large, 3) + 1,
-        *(number for number in goal.numerals if 4 < number <= 500),
-    }
+    roots = {terms.floor_root(large, degree) + 1 for degree in (2, 3)}
+    found = roots | {number for number in goal.numerals if 4 < number <= 500}
     return sorted(number for number in found if number > 1)[:5]
 
 
 def natural_bound(goal: PrintedGoal) -> str:
-    products = [fact for fact in arithmetic.equations(goal) if is_product(fact)]
-    divides = [f"exact Nat.le_of_dvd (by omega) ⟨_, ({fact.name}).symm⟩" for fact in products]
-    swapped = [
-        f"exact Nat.le_of_dvd (by omega) ⟨_, (by rw [Nat.mul_comm]; exact ({fact.name}).symm)⟩" for fact in products
-    ]
+    products = [one.name for one in arithmetic.equations(goal) if getattr(one.relation.left, "sign", "") == "*"]
+    divides = [f"exact Nat.le_of_dvd (by omega) ⟨_, ({name}).symm⟩" for name in products]
+    swapped = [f"exact Nat.le_of_dvd (by omega) ⟨_, (by rw [Nat.mul_comm]; exact ({name}).symm)⟩" for name in products]
     squares = "(have hsq := Nat.mul_le_mul hlt hlt); (have hcb := Nat.mul_le_mul hsq hlt); grind -verbose"
     absurd = f"(apply Nat.le_of_not_lt; intro hlt; {squares})"
     return f"first | {' | '.join(['omega', *divides, *swapped, absurd, 'grind -verbose'])}"
 
 
-def is_product(one: StatedRelation) -> bool:
-    return isinstance(one.relation.left, terms.Operation) and one.relation.left.sign == "*"
-
-
 def integer_bounds(names: Sequence[str], limit: int, goal: PrintedGoal) -> Iterator[str]:
-    lows, highs = goal.fresh("hl", len(names)), goal.fresh("hu", len(names))
-    pairs = [(one, other) for one in goal.of_type("Int")[:3] for other in goal.of_type("Int")[:3] if one != other]
+    """Proof of both bounds for each: what is not, has a square and a cube that are too large."""
     multiples = "; ".join(
         f"(try (have hq{place} : {one} * 1 ≤ {one} * {other} := Int.mul_le_mul_of_nonneg_left (by omega) (by omega)))"
-        for place, (one, other) in enumerate(pairs)
+        for place, (one, other) in enumerate(permutations(goal.of_type("Int")[:3], 2))
     )
-    for name, low, high in zip(names, lows, highs, strict=True):
-        both = (
-            f"(apply And.intro; (focus {one_sided_bound('-' + name, limit)}); (focus {one_sided_bound(name, limit)}))"
-        )
-        proof = f"({multiples}; {both})" if pairs else both
-        yield f"obtain ⟨{low}, {high}⟩ : -{limit} ≤ {name} ∧ {name} ≤ {limit} := by {proof}"
-
-
-def one_sided_bound(side: str, limit: int) -> str:
-    """Proof that the side is not above the limit: else its square and its cube are too large."""
     squares = "(have hsq := Int.mul_le_mul hl hl (by omega) (by omega))"
-    cubes = f"(have hcb := Int.mul_le_mul_of_nonneg_right hsq (show 0 ≤ {side} by omega))"
-    above = f"(have hl : {limit} ≤ {side} := by omega)"
-    return f"(first | omega | (apply Int.le_of_not_gt; intro hlt; {above}; {squares}; {cubes}; grind -verbose))"
+    for name, low, high in zip(names, goal.fresh("hl", len(names)), goal.fresh("hu", len(names)), strict=True):
+        sides = []
+        for side in (f"-{name}", name):
+            above = f"(have hl : {limit} ≤ {side} := by omega)"
+            cubes = f"(have hcb := Int.mul_le_mul_of_nonneg_right hsq (show 0 ≤ {side} by omega))"
+            absurd = f"(apply Int.le_of_not_gt; intro hlt; {above}; {squares}; {cubes}; grind -verbose)"
+            sides.append(f"(focus (first | omega | {absurd}))")
+        both = f"(apply And.intro; {'; '.join(sides)})"
+        proof = f"({multiples}; {both})" if multiples else both
+        yield f"obtain ⟨{low}, {high}⟩ : -{limit} ≤ {name} ∧ {name} ≤ {limit} := by {proof}"

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from math import gcd
 
 from pipeline.tactics.families.witnesses import monomial_text, polynomial_text
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction, divisors
-from pipeline.tactics.text.numbers import Monomial, Polynomial
-from pipeline.tactics.text.terms import Number, Operation, Relation, Term, leaves, read_term, subterms, term_text
+from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
+from pipeline.tactics.text.terms import Monomial, Number, Operation, Polynomial, Term, leaves, read_relation, term_text
 
 LARGEST_PRODUCT = 4000
 MOST_DIVISORS = 36
@@ -23,54 +22,53 @@ MOST_DIVISORS = 36
 
 def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(arithmetic.equations(goal)):
-        integral = arithmetic.is_integral_relation(one.relation, goal)
-        for fact in (one, swap_sides(one), *complete_product(one, integral=integral)):
-            for cost, tactic in product_moves(fact, goal, integral=integral):
+        for fact in (one, one.swapped(), *complete_product(one)):
+            for cost, tactic in product_moves(fact, goal):
                 yield TacticMove(cost + 0.05 * place, tactic, LONG)
-    yield from division_facts(goal)
+    for place, one in enumerate(arithmetic.fact_relations(goal)):
+        if one.relation.sign == "∣" and one.relation.holds:
+            k, hk = goal.fresh("k")[0], goal.fresh("hk")[0]
+            bound = f"{one.kind}.le_of_dvd (by first | omega | (simp_all; done) | grind) {one.name}"
+            yield TacticMove(1.0 + 0.05 * place, f"obtain ⟨{k}, {hk}⟩ := {one.name}", SHORT)
+            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {bound}", SHORT)
     yield from divide_all(goal)
 
 
-def swap_sides(one: StatedRelation) -> StatedRelation:
-    """`6 = x * y` as `x * y = 6`."""
-    return StatedRelation(f"{one.name}.symm", Relation("=", one.relation.right, one.relation.left))
-
-
-def product_moves(one: StatedRelation, goal: PrintedGoal, *, integral: bool) -> Iterator[tuple[float, str]]:
-    match (one.relation.left, numbers.constant_value(one.relation.right)):
-        case (Operation("*", (left, right)), int(number)) if 0 < number <= LARGEST_PRODUCT:
-            if len(divisors(number)) <= MOST_DIVISORS:
-                if leaves(left) and not has_open_power(left):
-                    yield 0.3, split_factor(one.name, left, number, goal, first=True, integral=integral)
-                if leaves(right) and not has_open_power(right):
-                    yield 0.35, split_factor(one.name, right, number, goal, first=False, integral=integral)
+def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
+    match (one.relation.left, terms.constant_value(one.relation.right)):
+        case (Operation("*", factors), int(number)) if 0 < number <= LARGEST_PRODUCT:
+            values = [one for one in range(1, number + 1) if number % one == 0]
+            for cost, place in ((0.3, 0), (0.35, 1)) if len(values) <= MOST_DIVISORS else ():
+                if leaves(factors[place]) and not has_open_power(factors[place]):
+                    yield cost, split_factor(one, factors[place], values, goal, is_first=not place)
         case (Operation("*", _), 0):
-            yield 0.1, f"cases ({'Int' if integral else 'Nat'}.mul_eq_zero.mp {one.name})"
+            yield 0.1, f"cases ({one.kind}.mul_eq_zero.mp {one.name})"
 
 
 def has_open_power(term: Term) -> bool:
     """True if an exponent in it is open: of all divisors few are such powers."""
-    powers = (one for one in subterms(term) if isinstance(one, Operation) and one.sign == "^")
-    return any(not isinstance(one.arguments[1], Number) for one in powers)
+    powers = (one.arguments for one in terms.subterms(term) if isinstance(one, Operation) and one.sign == "^")
+    return not all(isinstance(exponent, Number) for _, exponent in powers)
 
 
-def split_factor(name: str, factor: Term, number: int, goal: PrintedGoal, *, first: bool, integral: bool) -> str:
+def split_factor(one: StatedRelation, factor: Term, values: list[int], goal: PrintedGoal, *, is_first: bool) -> str:
     """A case for every divisor, with what the factor's variable is then."""
     key, found = goal.fresh("key")[0], goal.fresh("hf")[0]
-    kind = "Int" if integral else "Nat"
-    why = f"⟨_, ({name}).symm⟩" if first else f"⟨_, Eq.trans (({name}).symm) ({kind}.mul_comm _ _)⟩"
-    values = divisors(number)
+    number, text = values[-1], term_text(factor)
     test = f"decide ({number} % d = 0 → {disjunction(f'd = {value}' for value in values)})"
     checked = f"have {key} : (List.range {number + 1}).all (fun d => {test}) = true := by decide +kernel"
-    text = term_text(factor)
-    size = f"({text}).natAbs" if integral else f"({text})"
-    why = f"Int.natAbs_dvd_natAbs.mpr (show {text} ∣ ({number} : Int) from {why})" if integral else why
+    product = f"({one.name}).symm"
+    why = f"⟨_, {product}⟩" if is_first else f"⟨_, Eq.trans ({product}) ({one.kind}.mul_comm _ _)⟩"
+    size, signs = f"({text})", [1]
+    if one.kind == "Int":
+        size, signs = f"({text}).natAbs", [1, -1]
+        why = f"Int.natAbs_dvd_natAbs.mpr (show {text} ∣ ({number} : Int) from {why})"
     divides = f"have {found}d : {size} ∣ {number} := {why}"
     inside = f"(List.mem_range.mpr (Nat.lt_succ_of_le (Nat.le_of_dvd (by decide) {found}d)))"
     at = f"List.all_eq_true.mp {key} {size} {inside}"
-    said = f"have {found}a := of_decide_eq_true ({at}) (Nat.mod_eq_zero_of_dvd {found}d)"
-    signed = [sign * value for value in values for sign in ((1, -1) if integral else (1,))]
-    return chain([checked, divides, said, *factor_cases(factor, signed, found, key, goal)])
+    among = f"have {found}a := of_decide_eq_true ({at}) (Nat.mod_eq_zero_of_dvd {found}d)"
+    signed = [sign * value for value in values for sign in signs]
+    return chain([checked, divides, among, *factor_cases(factor, signed, found, key, goal)])
 
 
 def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: PrintedGoal) -> list[str]:
@@ -89,10 +87,13 @@ def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: Pr
 
 
 def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
-    """`3 * x + 1` among 1, 2, 4: x among 0, 1.  A factor that has more than one variable stays as it is."""
-    form = numbers.polynomial(factor, naturals=False)
+    """`3 * x + 1` among 1, 2, 4: x among 0, 1.
+
+    A factor with more than one variable stays as it is, and so does one that subtracts: of naturals that is not what
+    polynomials do."""
+    form = terms.polynomial(factor, "Int")
     others = [monomial for monomial in form if monomial]
-    if len(others) != 1 or has_cut_off(factor):
+    if len(others) != 1 or (isinstance(factor, Operation) and factor.sign == "-"):
         return term_text(factor), values
     (monomial,), constant = others, form.get((), 0)
     scale = form[monomial]
@@ -101,89 +102,61 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
     return monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
 
 
-def has_cut_off(factor: Term) -> bool:
-    """True if it subtracts: of naturals that is not what polynomials do."""
-    return isinstance(factor, Operation) and factor.sign == "-"
-
-
-def complete_product(one: StatedRelation, *, integral: bool) -> Iterator[StatedRelation]:
+def complete_product(one: StatedRelation) -> Iterator[StatedRelation]:
     """`a x y + b x + c y = d` as `(a x + c) (a y + b) = a d + b c`."""
-    form = numbers.difference(one.relation, naturals=not integral)
+    form = one.form
     for mixed in [monomial for monomial in form if len(monomial) == 2]:
         x, y = mixed[:1], mixed[1:]
-        if set(form) <= {mixed, x, y, ()} and (x in form or y in form):
-            yield from as_product(form, (mixed, x, y), integral=integral)
-
-
-def as_product(
-    form: Polynomial, monomials: tuple[Monomial, Monomial, Monomial], *, integral: bool
-) -> Iterator[StatedRelation]:
-    sign = 1 if form[monomials[0]] > 0 else -1
-    a, b, c = (sign * form.get(monomial, 0) for monomial in monomials)
-    d = -sign * form.get((), 0)
-    number = a * d + b * c
-    if number and (integral or min(b, c) >= 0):
-        flip = -1 if number < 0 else 1
-        left = f"({a} * {monomial_text(1, monomials[1])} + {term_text(Number(c))})"
-        right = f"({term_text(Number(flip * a))} * {monomial_text(1, monomials[2])} + {term_text(Number(flip * b))})"
-        terms = [read_term(text) for text in (left, right)]
-        if terms[0] and terms[1]:
-            relation = Relation("=", Operation("*", (terms[0], terms[1])), Number(abs(number)))
-            said = f"{left} * {right} = {abs(number)}"
-            yield StatedRelation(f"(show {said} by grind -verbose)", relation)
-
-
-def division_facts(goal: PrintedGoal) -> Iterator[TacticMove]:
-    for place, one in enumerate(arithmetic.fact_relations(goal)):
-        if one.relation.sign == "∣" and one.relation.holds:
-            yield TacticMove(1.0 + 0.05 * place, obtain_quotient(one, goal), SHORT)
-            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {divisor_bound(one, goal)}", SHORT)
+        if not set(form) <= {mixed, x, y, ()} or (x not in form and y not in form):
+            continue
+        sign = 1 if form[mixed] > 0 else -1
+        a, b, c, d = (sign * form.get(monomial, 0) for monomial in (mixed, x, y, ()))
+        number = b * c - a * d
+        if number and (one.kind == "Int" or min(b, c) >= 0):
+            flip = -1 if number < 0 else 1
+            left = f"({a} * {monomial_text(1, x)} + {term_text(Number(c))})"
+            right = f"({term_text(Number(flip * a))} * {monomial_text(1, y)} + {term_text(Number(flip * b))})"
+            if relation := read_relation(f"{left} * {right} = {abs(number)}"):
+                name = f"(show {left} * {right} = {abs(number)} by grind -verbose)"
+                yield StatedRelation(name, relation, one.kind)
 
 
 def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Write everything that is divided by a variable as a multiple of it."""
-    facts = [one for one in arithmetic.fact_relations(goal) if one.relation.sign == "∣" and one.relation.holds]
-    open_ones = [one for one in facts if leaves(one.relation.left)]
-    names = zip(goal.fresh("k", len(open_ones)), goal.fresh("hk", len(open_ones)), strict=True)
-    lines = [f"obtain ⟨{k}, {hk}⟩ := {one.name}; try subst {hk}" for one, (k, hk) in zip(open_ones, names, strict=True)]
-    if lines:
+    facts = [one.name for one in arithmetic.fact_relations(goal, "∣") if leaves(one.relation.left)]
+    names = zip(facts, goal.fresh("k", len(facts)), goal.fresh("hk", len(facts)), strict=True)
+    if facts:
+        lines = (f"obtain ⟨{k}, {hk}⟩ := {fact}; try subst {hk}" for fact, k, hk in names)
         yield TacticMove(0.6, chain(lines), SHORT)
-
-
-def obtain_quotient(one: StatedRelation, goal: PrintedGoal) -> str:
-    k, hk = goal.fresh("k")[0], goal.fresh("hk")[0]
-    return f"obtain ⟨{k}, {hk}⟩ := {one.name}"
-
-
-def divisor_bound(one: StatedRelation, goal: PrintedGoal) -> str:
-    owner = "Int" if arithmetic.is_integral_relation(one.relation, goal) else "Nat"
-    return f"{owner}.le_of_dvd (by first | omega | (simp_all; done) | grind) {one.name}"
 
 
 def propose_divisibility(goal: PrintedGoal) -> Iterator[TacticMove]:
     for term in [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation)][:40]:
-        if term.sign == "gcd":
-            yield from gcd_moves(term.arguments[0], term.arguments[1], goal)
-        if term.sign == "lcm":
-            yield from lcm_moves(term.arguments[0], term.arguments[1], goal)
-    if goal.connective == "∣":
-        yield from divisibility_moves(goal)
+        if term.sign in ("gcd", "lcm"):
+            moves_of = gcd_moves if term.sign == "gcd" else lcm_moves
+            yield from moves_of(term, goal)
+    for owner in ("Nat", "Int") if goal.connective == "∣" else ():
+        if goal.of_type(owner):
+            yield TacticMove(1.2, f"apply {owner}.dvd_add", SHORT)
+            yield TacticMove(1.3, f"apply {owner}.dvd_sub", SHORT)
+            yield TacticMove(1.3, f"apply {owner}.dvd_trans", MIDDLE)
 
 
-def gcd_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove]:
-    a, b = term_text(left, tight=True), term_text(right, tight=True)
+def gcd_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
+    a, b = (term_text(one, tight=True) for one in term.arguments)
     one, other = goal.fresh("hg", 2)
+    facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
     if "∣" not in goal.propositions:
-        facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
         yield TacticMove(0.9, chain([*facts, "simp_all"]), SHORT)
         yield TacticMove(1.0, chain(facts), SHORT)
-    if combined := constant_combination(left, right):
-        yield TacticMove(0.1, eliminate_variable(a, b, combined, goal), LONG, closing=True)
+    if combined := constant_combination(*term.arguments):
+        tactic = chain([*facts, *eliminate_variable((a, b), (one, other), combined, goal)])
+        yield TacticMove(0.1, tactic, LONG, closing=True)
 
 
 def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None:
-    """p, q, c with p * left - q * right = c for linear terms of the same one variable; c is not negative."""
-    one, other = (numbers.linear_form(numbers.polynomial(side)) for side in (left, right))
+    """p, q, c with p * left - q * right = c for linear terms of the same one variable; c is not 0."""
+    one, other = (terms.linear_form(terms.polynomial(side)) for side in (left, right))
     if one is None or other is None or len(one[0]) != 1 or one[0].keys() != other[0].keys():
         return None
     (a,), (b,) = one[0].values(), other[0].values()
@@ -192,37 +165,35 @@ def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None
     return (p, q, constant) if constant else None
 
 
-def eliminate_variable(a: str, b: str, combined: tuple[int, int, int], goal: PrintedGoal) -> str:
-    p, q, constant = combined
-    g, one, other, name = *goal.fresh("g", 1), *goal.fresh("hg", 2), *goal.fresh("hd", 1)
-    facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
-    first = (f"Nat.dvd_mul_left_of_dvd {one} {p}", f"Nat.dvd_mul_left_of_dvd {other} {q}")
-    texts = (f"{p} * ({a})", f"{q} * ({b})")
-    if constant < 0:
-        first, texts = first[::-1], texts[::-1]
-    size = abs(constant)
-    apart = f"have h := Nat.dvd_sub ({first[0]}) ({first[1]})"
-    known = f"rw [show {texts[0]} - {texts[1]} = {size} by omega] at h; exact h"
-    divides = f"have {name} : Nat.gcd {a} {b} ∣ {size} := by ({apart}; {known})"
-    small = f"have {name}b := Nat.le_of_dvd (by decide) {name}"
-    positive = f"have {name}c : 0 < Nat.gcd {a} {b} := Nat.gcd_pos_of_pos_left _ (by omega)"
-    general = f"generalize Nat.gcd {a} {b} = {g} at *"
-    ends = f"first | omega | (simp_all; done) | ({split_small(g, size)}) | grind -verbose"
-    return chain([*facts, divides, small, f"try ({positive})", general, ends])
+def eliminate_variable(
+    sides: tuple[str, str], divides: tuple[str, str], combined: tuple[int, int, int], goal: PrintedGoal
+) -> Iterator[str]:
+    """Steps to a small gcd: it divides the constant that a combination of both sides is."""
+    *factors, constant = combined
+    g, name, size = goal.fresh("g")[0], goal.fresh("hd")[0], abs(constant)
+    whole = f"Nat.gcd {sides[0]} {sides[1]}"
+    parts = [
+        (f"{factor} * ({side})", f"(Nat.dvd_mul_left_of_dvd {fact} {factor})")
+        for factor, side, fact in zip(factors, sides, divides, strict=True)
+    ]
+    (first, first_fact), (second, second_fact) = parts if constant > 0 else parts[::-1]
+    apart = f"have h := Nat.dvd_sub {first_fact} {second_fact}"
+    known = f"rw [show {first} - {second} = {size} by omega] at h; exact h"
+    yield f"have {name} : {whole} ∣ {size} := by ({apart}; {known})"
+    yield f"have {name}b := Nat.le_of_dvd (by decide) {name}"
+    yield f"try (have {name}c : 0 < {whole} := Nat.gcd_pos_of_pos_left _ (by omega))"
+    yield f"generalize {whole} = {g} at *"
+    small = "fail"  # cases for every number up to a small one
+    if size <= 60:
+        values = disjunction(f"{g} = {value}" for value in range(size + 1))
+        ends = "first | omega | (simp_all; done) | (simp_all; omega)"
+        split = f"rcases hv with {' | '.join(['rfl'] * (size + 1))}"
+        small = f"(have hv : {values} := by omega); ({split}) <;> ({ends})"
+    yield f"first | omega | (simp_all; done) | ({small}) | grind -verbose"
 
 
-def split_small(g: str, size: int) -> str:
-    """Cases for every number up to a small one."""
-    if size > 60:
-        return "fail"
-    values = " ∨ ".join(f"{g} = {value}" for value in range(size + 1))
-    pattern = " | ".join(["rfl"] * (size + 1))
-    ends = "first | omega | (simp_all; done) | (simp_all; omega)"
-    return f"(have hv : {values} := by omega); (rcases hv with {pattern}) <;> ({ends})"
-
-
-def lcm_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove]:
-    a, b = term_text(left, tight=True), term_text(right, tight=True)
+def lcm_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
+    a, b = (term_text(one, tight=True) for one in term.arguments)
     if f"{a} ∣ " in goal.propositions:
         return  # all of this was said before
     names = goal.fresh("hl", 5)
@@ -241,41 +212,30 @@ def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
     """Bounds of two numbers by a bound of their multiple."""
     hlt, one, other = goal.fresh("hlt")[0], *goal.fresh("hb", 2)
     limit = goal.target.split(" ≤ ")[0]
-    positive = "(Nat.lcm_pos (by omega) (by omega))"
-    sizes = []
+    lines = ["apply Nat.le_of_not_lt", f"intro {hlt}"]
     for name, of, side in ((one, a, "left"), (other, b, "right")):
-        part = f"Nat.le_of_dvd {positive} (Nat.dvd_lcm_{side} {a} {b})"
-        sizes.append(f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt ({part}) {hlt}")
-    return chain(["apply Nat.le_of_not_lt", f"intro {hlt}", *sizes])
-
-
-def divisibility_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
-    for owner in ("Nat", "Int"):
-        if goal.of_type(owner):
-            yield TacticMove(1.2, f"apply {owner}.dvd_add", SHORT)
-            yield TacticMove(1.3, f"apply {owner}.dvd_sub", SHORT)
-            yield TacticMove(1.3, f"apply {owner}.dvd_trans", MIDDLE)
+        part = f"Nat.le_of_dvd (Nat.lcm_pos (by omega) (by omega)) (Nat.dvd_lcm_{side} {a} {b})"
+        lines.append(f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt ({part}) {hlt}")
+    return chain(lines)
 
 
 MOST_STEPS = 60  # of a division
 
 
 def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
-    if goal.connective != "∣":
-        return
-    sides = [terms.read_term(side) for side in syntax.split_at(goal.target, "∣")]
-    if len(sides) == 2 and sides[0] and sides[1] and terms.leaves(sides[0]):
-        naturals = not goal.of_type("Int")
-        by, whole = (numbers.polynomial(side, naturals=naturals) for side in sides if side)
+    relation = read_relation(goal.target) if goal.connective == "∣" else None
+    if relation and leaves(relation.left):
+        kind = "Int" if goal.of_type("Int") else "Nat"
+        by, whole = (terms.polynomial(side, kind) for side in (relation.left, relation.right))
         found = polynomial_quotient(whole, by)
-        if found is not None and (not naturals or min(found.values(), default=0) >= 0):
+        if found is not None and (kind == "Int" or min(found.values(), default=0) >= 0):
             yield TacticMove(0.1, f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
 
 
 def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
     """Quotient of polynomials, None where something would be left."""
     found: Polynomial = {}
-    for _ in range(MOST_STEPS):
+    for _ in range(MOST_STEPS if by else 0):
         if not whole:
             return found
         lead, under = leading_monomial(whole), leading_monomial(by)
@@ -283,14 +243,14 @@ def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
         if step is None or whole[lead] % by[under]:
             return None
         part = {step: whole[lead] // by[under]}
-        found = numbers.add_polynomials(found, part)
-        whole = numbers.add_polynomials(whole, numbers.multiply_polynomials(part, by), -1)
+        found = terms.add_polynomials(found, part)
+        whole = terms.add_polynomials(whole, terms.multiply_polynomials(part, by), -1)
     return None
 
 
 def leading_monomial(form: Polynomial) -> Monomial:
     """The first monomial in the order of the dictionary, which products keep."""
-    names = numbers.leaf_names(form)
+    names = terms.leaf_names(form)
     return max(form, key=lambda one: tuple(dict(one).get(name, 0) for name in names))
 
 

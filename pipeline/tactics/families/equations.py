@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import accumulate
 
-from pipeline.tactics.text import arithmetic, numbers
+from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, TacticMove, chain
-from pipeline.tactics.text.numbers import Monomial, Polynomial
+from pipeline.tactics.text.tactic import LONG, TacticMove, chain
+from pipeline.tactics.text.terms import Monomial
 
 LinearRow = dict[Monomial, Fraction]
 MOST_EQUATIONS = 12
@@ -28,12 +29,10 @@ def propose_linear(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def solve_system(goal: PrintedGoal) -> dict[str, int]:
     """Variables with the number that each of them must be, in the order in which they can be found."""
-    rows = [
+    rows: list[LinearRow] = [
         {monomial: Fraction(factor) for monomial, factor in form.items()}
         for fact in arithmetic.equations(goal)[:MOST_EQUATIONS]
-        if (
-            form := numbers.difference(fact.relation, naturals=not arithmetic.is_integral_relation(fact.relation, goal))
-        )
+        if (form := fact.form)
     ]
     plain = set(goal.of_type("Nat", "Int"))
     found: dict[str, int] = {}
@@ -45,13 +44,13 @@ def solve_system(goal: PrintedGoal) -> dict[str, int]:
 
 def determined_unknowns(rows: list[LinearRow]) -> dict[str, int]:
     """Unknowns that are one variable and have a whole number as their only value."""
-    single = (row for row in reduce_rows(rows) if len([monomial for monomial in row if monomial]) == 1)
     found = {}
-    for row in single:
-        (monomial,) = (monomial for monomial in row if monomial)
-        value = -row.get((), Fraction(0)) / row[monomial]
-        if len(monomial) == 1 and monomial[0][1] == 1 and value.denominator == 1:
-            found[monomial[0][0]] = int(value)
+    for row in reduce_rows(rows):
+        match [monomial for monomial in row if monomial]:
+            case [((name, 1),) as monomial]:
+                value = -row.get((), Fraction(0)) / row[monomial]
+                if value.denominator == 1:
+                    found[name] = int(value)
     return found
 
 
@@ -68,18 +67,15 @@ def reduce_rows(rows: list[LinearRow]) -> list[LinearRow]:
 
 
 def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
-    """The row less so much of the other that the other's leading unknown is gone."""
-    lead = leading_unknown(other)
+    """The row less so much of the other that the other's leading unknown is gone.
+
+    That is the one of highest degree, so that variables by themselves are left at the end."""
+    lead = max((monomial for monomial in other if monomial), key=lambda one: (sum(times for _, times in one), one))
     if lead not in row:
         return row
     times = row[lead] / other[lead]
     sums = {monomial: row.get(monomial, Fraction(0)) - times * other.get(monomial, 0) for monomial in {**row, **other}}
     return {monomial: factor for monomial, factor in sums.items() if factor}
-
-
-def leading_unknown(row: LinearRow) -> Monomial:
-    """The unknown of highest degree, so that variables by themselves are left at the end."""
-    return max((monomial for monomial in row if monomial), key=lambda one: (sum(times for _, times in one), one))
 
 
 def substitute(row: LinearRow, values: dict[str, int]) -> LinearRow:
@@ -97,46 +93,40 @@ Coefficients = list[int]  # from the constant on
 
 def propose_polynomials(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(arithmetic.equations(goal)):
-        integral = arithmetic.is_integral_relation(one.relation, goal)
-        form = numbers.difference(one.relation, naturals=not integral)
-        name, coefficients = univariate(form)
-        if len(coefficients) > 2 and (integral or goal.types.get(name) == "Nat"):
-            at = name if integral else f"({name} : Int)"
-            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, at, coefficients, goal, integral=integral), LONG)
+        form = one.form
+        names = terms.leaf_names(form)
+        if len(names) != 1 or "↑" in names[0] or (one.kind == "Nat" and goal.types.get(names[0]) != "Nat"):
+            continue
+        coefficients = [0] * (terms.degree(form) + 1)
+        for monomial, factor in form.items():
+            coefficients[monomial[0][1] if monomial else 0] = factor
+        if len(coefficients) > 2:
+            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, names[0], coefficients, goal), LONG)
 
 
-def univariate(form: Polynomial) -> tuple[str, Coefficients]:
-    """The unknown and its coefficients; none where there is more than one unknown."""
-    names = numbers.leaf_names(form)
-    if len(names) != 1 or "↑" in names[0]:
-        return "", []
-    found = [0] * (numbers.degree(form) + 1)
-    for monomial, factor in form.items():
-        found[monomial[0][1] if monomial else 0] = factor
-    return names[0], found
-
-
-def split_at_roots(
-    one: StatedRelation, at: str, coefficients: Coefficients, goal: PrintedGoal, *, integral: bool
-) -> str:
+def split_at_roots(one: StatedRelation, name: str, coefficients: Coefficients, goal: PrintedGoal) -> str:
     """A case for each root, which is put in, and one for the rest, if there is any."""
     roots, rest = divide_by_roots(coefficients)
     found = goal.fresh("hf")[0]
-    factors = [f"({at} - ({root}))" for root in roots] + ([horner_text(rest, at)] if len(rest) > 1 else [])
-    scale = f"{rest[0]} * " if len(rest) == 1 and rest[0] != 1 else ""
-    product = f"{scale}({' * '.join([*factors[:1]])}" + "".join(f" * ({factor}" for factor in factors[1:])
-    product += ")" * len(factors)
-    cast = f"have {found}i := {one.name}" if integral else f"have {found}i := congrArg (Int.ofNat ·) {one.name}"
-    zero = f"have {found} : {product} = 0 := by (first | grind -verbose | (simp at {found}i; grind -verbose))"
-    return chain([cast, zero, f"clear {found}i", *root_cases(found, factors, rest, at, scaled=bool(scale))])
-
-
-def root_cases(found: str, factors: list[str], rest: Coefficients, at: str, *, scaled: bool) -> list[str]:
-    first = [f"have {found} := (Int.mul_eq_zero.mp {found}).resolve_left (by decide)"] if scaled else []
-    split = f"simp only [Int.mul_eq_zero] at {found}" if len(factors) > 1 else "skip"
-    none = no_root_proof(rest, at) if len(rest) > 1 else "fail"
-    pattern = " | ".join([found] * len(factors))
-    return [*first, split, f"(rcases {found} with {pattern}) <;> (first | omega | ({none}) | skip)"]
+    at, given = (name, one.name) if one.kind == "Int" else (f"({name} : Int)", f"congrArg (Int.ofNat ·) {one.name}")
+    factors = [f"({at} - ({root}))" for root in roots]
+    scale, none = "", "fail"
+    if len(rest) > 1:
+        summands = (f"({factor}) * {at} ^ {power}" for power, factor in enumerate(rest) if factor)
+        factors.append(f"({' + '.join(summands)})")
+        none = no_root_proof(rest, at)
+    elif rest[0] != 1:
+        scale = f"{rest[0]} * "
+    product = f"{scale}({' * ('.join(factors)}" + ")" * len(factors)
+    lines = [
+        f"have {found}i := {given}",
+        f"have {found} : {product} = 0 := by (first | grind -verbose | (simp at {found}i; grind -verbose))",
+        f"clear {found}i",
+        *([f"have {found} := (Int.mul_eq_zero.mp {found}).resolve_left (by decide)"] if scale else []),
+        f"simp only [Int.mul_eq_zero] at {found}" if len(factors) > 1 else "skip",
+        f"(rcases {found} with {' | '.join([found] * len(factors))}) <;> (first | omega | ({none}) | skip)",
+    ]
+    return chain(lines)
 
 
 def no_root_proof(rest: Coefficients, at: str) -> str:
@@ -151,7 +141,7 @@ def no_root_proof(rest: Coefficients, at: str) -> str:
         sign = f"(rcases Int.le_total 0 {base} with hs | hs)"
         positive = "(have hp := Int.mul_nonneg hs hs; omega)"
         return f"({square}); {sign}; {positive}; (have hp := Int.mul_nonneg_of_nonpos_of_nonpos hs hs; omega)"
-    low = next(root for root in range(number + 2) if (root + 1) ** 2 > number)
+    low = terms.floor_root(number, 2)
     sizes = f"have hsz : {size} * {size} = {number} := by (rw [← Int.natAbs_mul, hsq]; rfl)"
     below = "(have hw := Nat.mul_le_mul (Nat.le_of_lt_succ hv) (Nat.le_of_lt_succ hv); omega)"
     split = f"rcases Nat.lt_or_ge {size} {low + 1} with hv | hv"
@@ -162,27 +152,16 @@ def divide_by_roots(coefficients: Coefficients) -> tuple[list[int], Coefficients
     """The whole roots, each as often as it is one, and the rest."""
     roots: list[int] = []
     for root in sorted(range(-ROOT_REACH, ROOT_REACH + 1), key=abs):
-        while len(coefficients) > 1 and horner_value(coefficients, root) == 0:
+        while len(coefficients) > 1:
+            quotient, remainder = divide_by_root(coefficients, root)
+            if remainder:
+                break
             roots.append(root)
-            coefficients = divide_by_root(coefficients, root)
+            coefficients = quotient
     return roots, coefficients
 
 
-def horner_value(coefficients: Coefficients, at: int) -> int:
-    total = 0
-    for factor in reversed(coefficients):
-        total = total * at + factor
-    return total
-
-
-def divide_by_root(coefficients: Coefficients, root: int) -> Coefficients:
-    """Divide by x - root, without remainder."""
-    found = [coefficients[-1]]
-    for factor in coefficients[-2:0:-1]:
-        found.append(factor + root * found[-1])
-    return found[::-1]
-
-
-def horner_text(coefficients: Coefficients, at: str) -> str:
-    terms = [f"({factor}) * {at} ^ {power}" for power, factor in enumerate(coefficients) if factor]
-    return f"({' + '.join(terms)})"
+def divide_by_root(coefficients: Coefficients, root: int) -> tuple[Coefficients, int]:
+    """Divide by x - root; the remainder is the value there."""
+    *quotient, remainder = accumulate(reversed(coefficients), lambda total, factor: total * root + factor)
+    return quotient[::-1], remainder

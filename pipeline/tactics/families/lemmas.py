@@ -12,7 +12,7 @@ from itertools import product
 
 from pipeline.tactics.text import arithmetic, syntax
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe
-from pipeline.tactics.text.move import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
 
 DISTRIBUTED = "{0}.mul_add, {0}.add_mul, {0}.pow_succ, {0}.pow_zero, {0}.mul_sub, {0}.sub_mul"
 REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.add_left_comm, {0}.add_assoc"
@@ -28,15 +28,12 @@ def propose_rewriting(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def fact_rewrites(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
-    if syntax.connective(fact.type) != "=":
-        if syntax.connective(fact.type) == "∀" and "=" in fact.type:
-            yield 1.2, f"rw [{fact.name}]"
-            yield 1.5, f"simp [{fact.name}]"
-        return
-    if any(side in goal.types for side in syntax.split_at(fact.type, "=")):
+    sign = syntax.connective(fact.type)
+    if sign == "=" and any(side in goal.types for side in syntax.split_at(fact.type, "=")):
         yield 0.3, f"subst {fact.name}"
-    yield 1.2, f"rw [{fact.name}]"
-    yield 1.6, f"rw [← {fact.name}]"
+    if sign == "=" or (sign == "∀" and "=" in fact.type):
+        yield 1.2, f"rw [{fact.name}]"
+        yield (1.6, f"rw [← {fact.name}]") if sign == "=" else (1.5, f"simp [{fact.name}]")
 
 
 def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -71,20 +68,15 @@ LONGEST_RECURRENCE = 120  # steps of a recurrence
 
 
 def propose_specialising(goal: PrintedGoal) -> Iterator[TacticMove]:
+    values = [*dict.fromkeys(instance_values(goal))]
     general = [fact for fact in goal.facts if syntax.connective(fact.type) == "∀"]
     for place, fact in enumerate(general):
-        yield from instance_moves(fact, goal, 1.1 + 0.05 * place)
+        count = len(syntax.bound_variables(fact.type)[0])
+        choices = product(values[: 9 if count == 1 else 4], repeat=min(count, 2))
+        for further, choice in enumerate(choices):
+            instance = f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}"
+            yield TacticMove(1.1 + 0.05 * place + 0.06 * further, instance, SHORT)
         yield from follow_recurrence(fact, goal)
-
-
-def instance_moves(fact: Hypothesis, goal: PrintedGoal, cost: float) -> Iterator[TacticMove]:
-    count = len(syntax.bound_variables(fact.type)[0])
-    name = goal.fresh("hs")[0]
-    one_each = dict.fromkeys(instance_values(goal))
-    choices = product(list(one_each)[: 9 if count == 1 else 4], repeat=min(count, 2))
-    for place, choice in enumerate(choices):
-        said = " ".join(choice)
-        yield TacticMove(cost + 0.06 * place, f"have {name} := {fact.name} {said}", SHORT)
 
 
 def instance_values(goal: PrintedGoal) -> Iterator[str]:
@@ -101,16 +93,14 @@ def instance_values(goal: PrintedGoal) -> Iterator[str]:
 
 def follow_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
     """`f (n + 1) = … f n …`: at every number between those at which the goal names f."""
+    name = goal.fresh("hs")[0]
     for function in dict.fromkeys(re.findall(r"(?<![\w.])([^\W\d]\w*) \(\w+ [+-] \d+\)", fact.type)):
         places = {int(at) for at in re.findall(rf"(?<![\w.]){function} (\d+)", goal.propositions)}
         steps = range(max(min(places, default=0) - 2, 0), max(places, default=0) + 2)
         if function in goal.types and places and len(steps) <= LONGEST_RECURRENCE:
-            name = goal.fresh("hs")[0]
-            given = f"(try simp at {name})"
-            known = [f"(have {name} := {fact.name} {at}); {given}" for at in steps]
-            yield TacticMove(0.4, chain([*known, "omega"]), 3 * LONG, closing=True)
-            valued = [f"(have {name} := {fact.name} {at}); (try simp [*] at {name})" for at in steps]
-            yield TacticMove(0.7, chain([*valued, "first | omega | simp_all | grind"]), 3 * LONG, closing=True)
+            for cost, simp, end in ((0.4, "simp", "omega"), (0.7, "simp [*]", "first | omega | simp_all | grind")):
+                values = [f"(have {name} := {fact.name} {at}); (try {simp} at {name})" for at in steps]
+                yield TacticMove(cost, chain([*values, end]), 3 * LONG, closing=True)
 
 
 # By relation of the target; {0} is Nat or Int.
@@ -130,6 +120,7 @@ LAWS_BY_SIGN: Mapping[str, tuple[str, ...]] = {
     "=": ("{0}.dvd_antisymm", "{0}.le_antisymm", "{0}.eq_of_mul_eq_mul_left", "{0}.eq_of_mul_eq_mul_right"),
 }  # fmt: skip
 LAW_OPERATIONS = "+*^∣"
+ONLY_OF_NATURALS = ("pow_le", "gcd", "mul_le_mul")
 LAW_STEPS = (
     "{0}.mul_le_mul", "{0}.pow_le_pow_left", "{0}.pow_le_pow_right", "{0}.add_le_add", "{0}.le_of_lt", "{0}.dvd_add",
     "{0}.dvd_sub", "{0}.dvd_mul_left_of_dvd", "{0}.dvd_mul_right_of_dvd", "{0}.mul_dvd_mul", "{0}.dvd_gcd",
@@ -141,14 +132,10 @@ def propose_laws(goal: PrintedGoal) -> Iterator[TacticMove]:
     if sign not in LAWS_BY_SIGN or not any(one in goal.propositions for one in (*LAW_OPERATIONS, "gcd", "lcm")):
         return
     last = arithmetic.stated_relations(goal)[-1:]
-    owner = "Int" if any(arithmetic.is_integral_relation(one.relation, goal) for one in last) else "Nat"
+    owner = last[0].kind if last else "Nat"
     if sign != "=":
-        steps = ", ".join(law.format(owner) for law in LAW_STEPS if not is_missing(law, owner))
-        yield TacticMove(0.8, f"(apply_rules [{steps}] <;> first | omega | (simp_all; done))", SHORT, closing=True)
+        missing = ONLY_OF_NATURALS if owner == "Int" else ()
+        laws = ", ".join(law.format(owner) for law in LAW_STEPS if not any(word in law for word in missing))
+        yield TacticMove(0.8, f"(apply_rules [{laws}] <;> first | omega | (simp_all; done))", SHORT, closing=True)
     for place, law in enumerate(LAWS_BY_SIGN[sign]):
         yield TacticMove(1.2 + 0.05 * place, f"apply {law.format(owner)}", SHORT)
-
-
-def is_missing(law: str, owner: str) -> bool:
-    """Laws that only naturals have."""
-    return owner == "Int" and any(word in law for word in ("pow_le", "gcd", "mul_le_mul"))

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from pipeline.tactics.text import syntax
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
 
-FIRST_TACTICS = (("rfl", 0.3), ("omega", QUICK), ("simp_all; done", QUICK), ("grind -verbose", QUICK))
+FIRST_TACTICS = (("rfl", 0.3), ("omega", QUICK), ("(simp_all; done)", QUICK), ("grind -verbose", QUICK))
 
 HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
 
@@ -21,42 +21,38 @@ def finishing_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Moves that are tried before all others."""
     if HUGE.search(goal.propositions):
         return  # to compute it would take all there is
-    general = goal.connective in ("∀", "→")  # the others are tried when all is introduced
-    closed = not goal.variables and not goal.facts
-    if closed:
+    if not goal.variables and not goal.facts:
         yield TacticMove(0.0, "decide", 0.4, closing=True)
         yield TacticMove(0.0, "decide +kernel", MIDDLE, closing=True)
-    for tactic, budget in () if general else FIRST_TACTICS:
-        if is_useful(tactic, goal):
-            yield TacticMove(0.0, with_brackets(tactic), budget, closing=True)
+    if goal.connective in ("∀", "→"):
+        return  # the others are tried when all is introduced
+    useless = set() if goal.connective in ("=", "↔", "≤", "") else {"rfl"}
+    if "Nat" not in goal.text and "Int" not in goal.text and not goal.numerals:
+        useless.add("omega")
+    for tactic, budget in FIRST_TACTICS:
+        if tactic not in useless:
+            yield TacticMove(0.0, tactic, budget, closing=True)
 
 
-def is_useful(tactic: str, goal: PrintedGoal) -> bool:
-    """True if the tactic is about such goals at all."""
-    if tactic == "rfl":
-        return goal.connective in ("=", "↔", "≤", "")
-    return tactic != "omega" or "Nat" in goal.text or "Int" in goal.text or bool(goal.numerals)
-
-
-def with_brackets(tactic: str) -> str:
-    return f"({tactic})" if ";" in tactic else tactic
+# Tactics that prove a goal or nothing, where the first ones did not do: cost, tactic, seconds.
+LONGER_TACTICS = (
+    (0.9, "(simp_all +arith; done)", MIDDLE),
+    (1.5, "grind -verbose +suggestions", MIDDLE),
+    (1.2, "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0),
+    (2.0, "grind -verbose +splitIndPred", MIDDLE),
+    (2.6, "grind -verbose (splits := 40) (ematch := 20) (gen := 20)", 2 * LONG),
+)
 
 
 def propose_finishers(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Propose the finishing moves at length, where the first ones did not do."""
-    yield TacticMove(0.9, "(simp_all +arith; done)", MIDDLE, closing=True)
-    yield TacticMove(1.5, "grind -verbose +suggestions", MIDDLE, closing=True)
-    yield TacticMove(1.2, "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0, closing=True)
-    yield TacticMove(2.0, "grind -verbose +splitIndPred", MIDDLE, closing=True)
-    yield TacticMove(2.6, "grind -verbose (splits := 40) (ematch := 20) (gen := 20)", 2 * LONG, closing=True)
+    """Propose the finishing moves at length."""
+    for cost, tactic, budget in LONGER_TACTICS:
+        yield TacticMove(cost, tactic, budget, closing=True)
     if goal.target == "False":
         yield TacticMove(0.3, "contradiction", QUICK, closing=True)
-    if goal.variables and not goal.facts and all(is_finite(one.type) for one in goal.variables):
+    infinite = [one for one in goal.variables if not re.match(r"Fin |\(*Bool\)*$", one.type)]
+    if goal.variables and not goal.facts and not infinite:
         yield TacticMove(0.2, "decide +revert", MIDDLE, closing=True)
-
-
-def is_finite(kind: str) -> bool:
-    return syntax.without_brackets(kind) == "Bool" or kind.startswith("Fin ")
 
 
 NEGATIONS = (
@@ -69,83 +65,69 @@ def forced_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     if goal.connective in ("∀", "→"):
         yield TacticMove(0.0, "intros", QUICK)
     elif torn := [fact for fact in goal.facts if syntax.connective(fact.type) in ("∧", "∃")]:
-        yield TacticMove(0.0, take_apart(torn, goal), SHORT)
+        names = goal.free_names("hc")  # all facts at once, to the bottom
+        obtained = (f"obtain {pattern(fact.type, names)} := {fact.name}" for fact in torn[:8])
+        yield TacticMove(0.0, chain(obtained), SHORT)
     elif goal.connective in ("∧", "↔"):
         yield TacticMove(0.0, "constructor", QUICK)
     elif goal.connective in ("¬", "≠"):
         yield TacticMove(0.0, f"intro {goal.fresh('hn')[0]}", QUICK)
 
 
-def take_apart(facts: list[Hypothesis], goal: PrintedGoal) -> str:
-    """Take `∧` and `∃` apart to the bottom, all facts at once."""
-    names = iter(goal.fresh("hc", 64))
-    return chain(f"obtain {pattern(fact.type, goal, names)} := {fact.name}" for fact in facts[:8])
-
-
-def pattern(proposition: str, goal: PrintedGoal, names: Iterator[str]) -> str:
+def pattern(proposition: str, names: Iterator[str]) -> str:
     sign = syntax.connective(proposition)
     if sign == "∧":
-        inner = (pattern(part, goal, names) for part in syntax.split_at(proposition, "∧"))
-        return f"⟨{', '.join(inner)}⟩"
-    if sign == "∃":
+        parts = [pattern(part, names) for part in syntax.split_at(proposition, "∧")]
+    elif sign == "∃":
         bound, body = syntax.bound_variables(proposition)
-        return f"⟨{', '.join([*(next(names) for _ in bound), pattern(body, goal, names)])}⟩"
-    return next(names)
+        parts = [*(next(names) for _ in bound), pattern(body, names)]
+    else:
+        return next(names)
+    return f"⟨{', '.join(parts)}⟩"
 
 
 def propose_logic(goal: PrintedGoal) -> Iterator[TacticMove]:
-    yield from about_target(goal)
+    yield from target_moves(goal)
     for place, fact in enumerate(goal.facts):
-        for cost, tactic in about_fact(fact, goal):
+        for cost, tactic in fact_moves(fact, goal):
             yield TacticMove(cost + 0.05 * place, tactic, SHORT)
-    yield from excluded_middle(goal)
+    name, stated = goal.fresh("hc")[0], {fact.type for fact in goal.facts}
+    choices = [one for one in subpropositions(goal) if one not in stated and len(one) <= 120 and "✝" not in one]
+    for place, choice in enumerate(dict.fromkeys(choices[:6])):
+        yield TacticMove(0.6 + 0.15 * place, f"by_cases {name} : {choice}", SHORT)
     if "¬" in goal.propositions:
         yield TacticMove(0.7, f"simp only [{NEGATIONS}] at *", SHORT)
 
 
-def about_target(goal: PrintedGoal) -> Iterator[TacticMove]:
+def target_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     if goal.connective == "∨":
         cost = 0.4 if "∃" in goal.target else 0.8  # other sides grind would have chosen
         yield TacticMove(cost, "left", QUICK)
         yield TacticMove(cost, "right", QUICK)
     if goal.target != "False":
-        absurd = goal.fresh("hn")[0]
-        yield TacticMove(1.2, f"(apply Classical.byContradiction; intro {absurd})", QUICK)
+        yield TacticMove(1.2, f"(apply Classical.byContradiction; intro {goal.fresh('hn')[0]})", QUICK)
     if goal.target != "False" and goal.facts:
         yield TacticMove(2.2, "exfalso", QUICK)
     if goal.connective == "=" and any(one.type == "Prop" for one in goal.variables):
         yield TacticMove(1.0, "apply propext", QUICK)
 
 
-def about_fact(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
-    sign = syntax.connective(fact.type)
+def fact_moves(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
+    sign, name = syntax.connective(fact.type), goal.fresh("hs")[0]
     if sign in ("∨", "↔"):
         yield 0.5, f"cases {fact.name}"
-    if sign in ("→", "¬", "≠"):
-        yield 0.9, f"apply {fact.name}"
+    if sign in ("→", "¬", "≠", "∀"):
+        yield 1.1 if sign == "∀" else 0.9, f"apply {fact.name}"
     if sign == "→":
-        yield 1.0, f"have {goal.fresh('hs')[0]} := {fact.name} ‹_›"
+        yield 1.0, f"have {name} := {fact.name} ‹_›"
     if sign == "=" and "fun " in fact.type:
-        for one in goal.variables[:4]:
-            yield 0.6, f"have {goal.fresh('hs')[0]} := congrFun {fact.name} {one.name}"
-    if sign == "∀":
-        yield 1.1, f"apply {fact.name}"
-
-
-def excluded_middle(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Cases on what stands in the goal as a part."""
-    name = goal.fresh("hc")[0]
-    have = {fact.type for fact in goal.facts}
-    choices = [one for one in subpropositions(goal) if one not in have and len(one) <= 120 and "✝" not in one]
-    for place, choice in enumerate(dict.fromkeys(choices[:6])):
-        yield TacticMove(0.6 + 0.15 * place, f"by_cases {name} : {choice}", SHORT)
+        yield from ((0.6, f"have {name} := congrFun {fact.name} {one.name}") for one in goal.variables[:4])
 
 
 def subpropositions(goal: PrintedGoal) -> Iterator[str]:
     """Variables that are propositions, then parts of facts and target, those of the target first."""
-    yield from (
-        one.name for one in goal.variables if one.type == "Prop" and syntax.mentions(one.name, goal.propositions)
-    )
+    propositions = (one.name for one in goal.variables if one.type == "Prop")
+    yield from (name for name in propositions if syntax.mentions(name, goal.propositions))
     for text in [goal.target, *(fact.type for fact in goal.facts)]:
         sign = syntax.connective(text)
         if sign in syntax.CONNECTIVES:

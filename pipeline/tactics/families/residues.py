@@ -5,17 +5,16 @@ same term of residues modulo m; that step is a proof written out along the term.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction, one_of_values
-from pipeline.tactics.text.numbers import Polynomial
-from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, subterms, term_text
+from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, chain, decide_below, remainder_split
+from pipeline.tactics.text.terms import Leaf, Number, Operation, Polynomial, Relation, Term, subterms, term_text
 
-LAW_WORDS = {"+": "add", "-": "sub", "*": "mul"}
+LAW_WORDS = {"+": "add", "-": "sub", "*": "mul", "neg": "neg", "^": "pow"}
 
 
 class ResidueSide(NamedTuple):
@@ -35,37 +34,41 @@ class ResidueNames(NamedTuple):
 
 
 def prove_by_computation(
-    sides: Sequence[ResidueSide], claim: str, modulus: int, kinds: dict[str, str], names: ResidueNames
+    sides: Sequence[ResidueSide], claim: str, modulus: int, goal: PrintedGoal, names: ResidueNames
 ) -> str:
-    """`claim` speaks of the sides with residues in place of leaves, as `residual` writes them."""
-    lines = [residue_fact(leaf, kinds[leaf], modulus, names) for leaf in names.leaves]
+    """`claim` speaks of the sides with residues in place of leaves, as `residual_text` writes them."""
+    lines = [residue_fact(leaf, arithmetic.number_type(leaf, goal), modulus, names) for leaf in names.leaves]
     for kind in dict.fromkeys(side.kind for side in sides):
-        used = set().union(*(signs_in(side.term) for side in sides if side.kind == kind))
-        lines += congruence_laws(kind, modulus, names, used - ({"-"} if kind == "Nat" else set()))
+        parts = (one for side in sides if side.kind == kind for one in subterms(side.term))
+        signs = {one.sign for one in parts if isinstance(one, Operation)}
+        lines += congruence_laws(kind, modulus, names, signs - ({"-"} if kind == "Nat" else set()))
     for place, side in enumerate(sides):
-        said = f"{term_text(side.term, tight=True)} % {modulus} = {residual_text(side, names)} % {modulus}"
-        lines.append(f"have {names.side}{place} : {said} := {congruence_proof(side.term, side.kind, names)}")
-    lines += [decide_residues(claim, modulus, names), "omega"]
-    return chain(lines)
+        same = f"{term_text(side.term, tight=True)} % {modulus} = {residual_text(side, names)} % {modulus}"
+        lines.append(f"have {names.side}{place} : {same} := {congruence_proof(side.term, side.kind, names)}")
+    limits = dict.fromkeys([name for name, _ in names.leaves.values()], modulus)
+    checked, proof = decide_below(claim, limits, names.key, [f"{fact}b" for _, fact in names.leaves.values()])
+    decided = chain([checked, f"have {names.key} := {proof}"])
+    return chain([*lines, decided, "omega"])
 
 
 def residue_fact(leaf: str, kind: str, modulus: int, names: ResidueNames) -> str:
     """A natural below the modulus; the fact about it is `leaf % m = r`."""
     name, fact = names.leaves[leaf]
-    found = f"({leaf} : {kind}) % {modulus}"
-    value = found if kind == "Nat" else f"({found}).toNat"
-    cast = name if kind == "Nat" else f"({name} : Int)"
-    said = f"∃ {name} : Nat, {found} = {cast} % {modulus} ∧ {name} < {modulus}"
-    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {said} := ⟨{value}, by omega, by omega⟩"
+    integral = kind == "Int"
+    residue = f"({leaf} : {'Int' if integral else 'Nat'}) % {modulus}"
+    value, cast = (f"({residue}).toNat", f"({name} : Int)") if integral else (residue, name)
+    claim = f"∃ {name} : Nat, {residue} = {cast} % {modulus} ∧ {name} < {modulus}"
+    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {claim} := ⟨{value}, by omega, by omega⟩"
 
 
 def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str]) -> list[str]:
-    """Equal residues stay equal under the operations of these signs."""
+    """Laws by which equal residues stay equal under the operations of these signs."""
     of, mod, name = f"{names.law}{kind}", f"% {modulus}", "mod" if kind == "Nat" else "emod"
     given = f"∀ a b c d : {kind}, a {mod} = b {mod} → c {mod} = d {mod} →"
     found = []
-    for sign, word in LAW_WORDS.items():
+    for sign in "+-*":
         if sign in signs or (sign == "*" and "^" in signs):
+            word = LAW_WORDS[sign]
             law = f"{kind}.{word}_{name}"
             why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
             found.append(f"have {of}{word} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
@@ -80,23 +83,27 @@ def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str
     return found
 
 
-def signs_in(term: Term) -> set[str]:
-    return {one.sign for one in subterms(term) if isinstance(one, Operation)}
+def looked_into(term: Term, kind: str) -> tuple[Term, ...] | None:
+    """The parts whose residues decide the term's; None for a leaf: a variable, an application, naturals subtracted."""
+    match term:
+        case Number():
+            return ()
+        case Operation("^", (base, Number())):
+            return (base,)
+        case Operation(sign, arguments) if sign in ("+", "*", "neg") or (sign == "-" and kind == "Int"):
+            return arguments
+    return None
 
 
 def congruence_proof(term: Term, kind: str, names: ResidueNames) -> str:
-    of = f"{names.law}{kind}"
-    match term:
-        case Operation(sign, (left, right)) if sign in LAW_WORDS and (sign != "-" or kind == "Int"):
-            both = " ".join(congruence_proof(side, kind, names) for side in (left, right))
-            return f"({of}{LAW_WORDS[sign]} _ _ _ _ {both})"
-        case Operation("neg", (inside,)):
-            return f"({of}neg _ _ {congruence_proof(inside, kind, names)})"
-        case Operation("^", (base, Number())):
-            return f"({of}pow _ _ _ {congruence_proof(base, kind, names)})"
-        case Number():
-            return "rfl"
-    return names.leaves[term_text(term)][1]
+    parts = looked_into(term, kind)
+    if parts is None:
+        return names.leaves[term_text(term)][1]
+    if not isinstance(term, Operation):
+        return "rfl"
+    holes = "_ " * (3 if term.sign == "^" else 2 * len(parts))
+    proofs = " ".join(congruence_proof(one, kind, names) for one in parts)
+    return f"({names.law}{kind}{LAW_WORDS[term.sign]} {holes}{proofs})"
 
 
 def residual_text(side: ResidueSide, names: ResidueNames) -> str:
@@ -105,28 +112,13 @@ def residual_text(side: ResidueSide, names: ResidueNames) -> str:
 
 
 def with_residues(term: Term, kind: str, names: ResidueNames) -> Term:
-    match term:
-        case Number():
-            return term
-        case Operation("^", (base, Number() as exponent)):
-            return Operation("^", (with_residues(base, kind, names), exponent))
-        case Operation(sign, arguments) if sign in "+*neg" or (sign == "-" and kind == "Int"):
-            return Operation(sign, tuple(with_residues(one, kind, names) for one in arguments))
-    name = names.leaves[term_text(term)][0]
-    return Leaf(name if kind == "Nat" else f"({name} : Int)")
-
-
-def decide_residues(claim: str, modulus: int, names: ResidueNames) -> str:
-    """The claim at our residues, since the kernel finds it true at all of them."""
-    residues = [name for name, _ in names.leaves.values()]
-    inner = f"decide ({claim})"
-    for name in reversed(residues):
-        inner = f"(List.range {modulus}).all (fun {name} => {inner})"
-    key = names.key
-    found = key
-    for name, fact in names.leaves.values():
-        found = f"List.all_eq_true.mp ({found}) {name} (List.mem_range.mpr {fact}b)"
-    return chain([f"have {key} : ({inner}) = true := by decide +kernel", f"have {key} := of_decide_eq_true ({found})"])
+    parts = looked_into(term, kind)
+    if parts is None:
+        name = names.leaves[term_text(term)][0]
+        return Leaf(name if kind == "Nat" else f"({name} : Int)")
+    if not isinstance(term, Operation):
+        return term
+    return Operation(term.sign, (*(with_residues(one, kind, names) for one in parts), *term.arguments[len(parts) :]))
 
 
 MODULI_TRIED = (*range(2, 17), 19, 20, 21, 24, 25, 27, 28, 32)
@@ -171,55 +163,44 @@ def deciding_moduli(goal: PrintedGoal) -> list[int]:
 
 def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     facts = [one for fact in arithmetic.fact_relations(goal) if (one := congruence_of(fact.relation, modulus, goal))]
-    target = target_congruences(goal, modulus)
-    if target is None and goal.target != "False":
+    target = [
+        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None
+        for one in arithmetic.target_alternatives(goal)
+    ]
+    aims = [one for one in target if one]
+    if None in target and goal.target != "False":
         return False
-    leaves = names_in([*facts, *(target or [])])
+    leaves = sorted({name for one in [*facts, *aims] for name in terms.leaf_names(one.form)})
     if not leaves or modulus ** len(leaves) > MOST_POINTS:
         return False
     points = (dict(zip(leaves, choice, strict=True)) for choice in product(range(modulus), repeat=len(leaves)))
     left = (point for point in points if all(holds_at_point(one, point) for one in facts))
-    return all(any(holds_at_point(one, point) for one in target or []) for point in left)
-
-
-def names_in(congruences: Iterable[Congruence]) -> list[str]:
-    return sorted({name for one in congruences for name in numbers.leaf_names(one.form)})
-
-
-def target_congruences(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
-    """Congruences of the target modulo the number, its alternatives; None where it says more than that."""
-    alternatives = [terms.read_relation(part) for part in syntax.split_at(goal.target, "∨")]
-    found = [
-        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None for one in alternatives
-    ]
-    return [one for one in found if one] if found and all(found) else None
+    return all(any(holds_at_point(one, point) for one in aims) for point in left)
 
 
 def without_subtraction(relation: Relation) -> Relation:
     """`m ∣ a - b`, for which it is enough that a and b are the same modulo m, of naturals too."""
     match relation:
-        case Relation("∣", Number() as number, Operation("-", (left, right)), True):
-            pass
-        case Relation("=", Operation("%", (Operation("-", (left, right)), Number() as number)), Number(0), True):
-            pass
-        case _:
-            return relation
-    return Relation("=", Operation("%", (left, number)), Operation("%", (right, number)))
+        case Relation("∣", Number() as number, Operation("-", (left, right)), True) | Relation(
+            "=", Operation("%", (Operation("-", (left, right)), Number() as number)), Number(0), True
+        ):
+            return Relation("=", Operation("%", (left, number)), Operation("%", (right, number)))
+    return relation
 
 
 def congruence_of(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bool = False) -> Congruence | None:
     """Congruence that follows from a relation modulo the number; `exact`: only one that is the same as it."""
-    naturals = not arithmetic.is_integral_relation(relation, goal)
+    kind = arithmetic.relation_kind(relation, goal)
     match relation:
         case Relation("∣", Number(number), right, holds) if number > 1 and modulus % number == 0:
-            return Congruence(numbers.polynomial(right, naturals=naturals), number, holds)
+            return Congruence(terms.polynomial(right, kind), number, holds)
         case Relation("=" | "≠" as sign, Operation("%", (inside, Number(number))), right) if (
             number > 1 and modulus % number == 0 and (reduced := residue_form(right, number)) is not None
         ):
-            form = numbers.add_polynomials(numbers.polynomial(inside, naturals=naturals), reduced, -1)
+            form = terms.add_polynomials(terms.polynomial(inside, kind), reduced, -1)
             return Congruence(form, number, relation.holds == (sign == "="))
         case Relation("=", _, _, True) if not exact:
-            return Congruence(numbers.difference(relation, naturals=naturals), modulus, holds=True)
+            return Congruence(terms.difference(relation, kind), modulus, holds=True)
     return None
 
 
@@ -229,7 +210,7 @@ def residue_form(term: Term, number: int) -> Polynomial | None:
         case Number(value) if 0 <= value < number:
             return {(): value} if value else {}
         case Operation("%", (inside, Number(other))) if other == number:
-            return numbers.polynomial(inside)
+            return terms.polynomial(inside)
     return None
 
 
@@ -246,60 +227,39 @@ def holds_at_point(one: Congruence, point: dict[str, int]) -> bool:
 def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove:
     """Compute what the relations say modulo the number, for all residues of their leaves."""
     facts = [fact.relation for fact in arithmetic.fact_relations(goal) if congruence_of(fact.relation, modulus, goal)]
-    targets = [
-        without_subtraction(one) for part in syntax.split_at(goal.target, "∨") if (one := terms.read_relation(part))
-    ]
-    relations = [*facts, *targets]
-    sides = list(dict.fromkeys(side for one in relations for side in sides_of(one, goal)))
-    sides = [side for side in sides if not isinstance(side.term, Number)]
-    leaves = sorted({name for side in sides for name in opaque_leaves(side.term, side.kind)})
-    names = residue_names(goal, leaves)
-    known = {name: "Int" if arithmetic.number_type(name, goal) == "Int" else "Nat" for name in leaves}
+    targets = [without_subtraction(one) for one in arithmetic.target_alternatives(goal) if one]
+    sides = dict.fromkeys(side for one in [*facts, *targets] for side in sides_of(one, goal)[one.sign == "∣" :])
+    computed = [side for side in sides if not isinstance(side.term, Number)]
+    leaves = sorted({name for side in computed for name in opaque_leaves(side.term, side.kind)})
+    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
+    others = (goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
+    names = ResidueNames(dict(zip(leaves, found, strict=True)), *others)
     given = " ∧ ".join(f"({relation_text(one, modulus, goal, names)})" for one in facts)
-    aim = disjunction(relation_text(one, modulus, goal, names) for one in targets)
+    aim = " ∨ ".join(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
-    tactic = prove_by_computation(sides, claim, modulus, known, names)
+    tactic = prove_by_computation(computed, claim, modulus, goal, names)
     return TacticMove(cost, tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
 
 
-def residue_names(goal: PrintedGoal, leaves: list[str]) -> ResidueNames:
-    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
-    return ResidueNames(
-        dict(zip(leaves, found, strict=True)), *(goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
-    )
-
-
-def sides_of(relation: Relation, goal: PrintedGoal) -> Iterator[ResidueSide]:
-    kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
-    sides = [relation.right] if relation.sign == "∣" else [relation.left, relation.right]
-    for side in sides:
-        yield ResidueSide(inside_modulus(side), kind)
-
-
-def inside_modulus(side: Term) -> Term:
-    return side.arguments[0] if isinstance(side, Operation) and side.sign == "%" else side
+def sides_of(relation: Relation, goal: PrintedGoal) -> list[ResidueSide]:
+    """Left and right; of `x % 7` that is x."""
+    kind = arithmetic.relation_kind(relation, goal)
+    sides = (relation.left, relation.right)
+    inside = (one.arguments[0] if isinstance(one, Operation) and one.sign == "%" else one for one in sides)
+    return [ResidueSide(one, kind) for one in inside]
 
 
 def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
-    """Leaves that are not looked into: variables, applications, naturals subtracted."""
-    match term:
-        case Number():
-            return
-        case Operation("^", (base, Number())):
-            yield from opaque_leaves(base, kind)
-        case Operation(sign, arguments) if sign in ("+", "*", "neg") or (sign == "-" and kind == "Int"):
-            for one in arguments:
-                yield from opaque_leaves(one, kind)
-        case _:
-            yield term_text(term)
+    parts = looked_into(term, kind)
+    if parts is None:
+        yield term_text(term)
+    for one in parts or ():
+        yield from opaque_leaves(one, kind)
 
 
 def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: ResidueNames) -> str:
     """Text of the relation between residues."""
-    kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
-    left, right = (
-        residual_text(ResidueSide(inside_modulus(side), kind), names) for side in (relation.left, relation.right)
-    )
+    left, right = (residual_text(side, names) for side in sides_of(relation, goal))
     match relation:
         case Relation("∣", Number(number), _, holds):
             return f"{right} % {modulus} % {number} {'=' if holds else '≠'} 0"
@@ -312,7 +272,7 @@ def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMov
     name = goal.fresh("hr")[0]
     tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
     for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
-        split = [one_of_values(name, range(modulus), f"{variable} % {modulus}"), case_split(name, modulus)]
-        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{chain(split)} <;> {tail}", LONG, closing=True)
+        split = remainder_split(name, variable, modulus)
+        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{split} <;> {tail}", LONG, closing=True)
         if modulus <= 5:
-            yield TacticMove(2.0 + 0.3 * place, chain(split), SHORT)
+            yield TacticMove(2.0 + 0.3 * place, split, SHORT)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, result_type
-from pipeline.tactics.text.move import LONG, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, TacticMove, chain
 
 
 class Recurrence(NamedTuple):
@@ -44,33 +44,31 @@ class RecurrenceProof(NamedTuple):
     modulus: int
     key: str
 
-    def value(self, place: int) -> int:
-        return self.values[place] % self.modulus if self.modulus else self.values[place]
-
     def term(self, at: str) -> str:
         """The sequence at a place, modulo the number."""
         return f"{self.rule.function} ({at}) % {self.modulus}" if self.modulus else f"{self.rule.function} ({at})"
 
     def value_claim(self, at: str, place: int) -> str:
-        return f"{self.term(at)} = {self.value(place)}"
+        value = self.values[place]
+        return f"{self.term(at)} = {value % self.modulus if self.modulus else value}"
 
     def claim_for_all(self) -> str:
         """Claim for all periods, proved by induction: the values of one from those of the one before."""
         rule, period, places = self.rule, self.period, range(self.begin, self.begin + self.period)
-        known = [f"have {self.key}s{at} : {self.value_claim(str(at), at)} := by omega" for at in self.start_places()]
-        first = [self.step("", at, f"{self.key}s") for at in range(rule.first + rule.order, self.begin + period)]
+        computed = rule.first + rule.order
+        given = [
+            f"have {self.key}s{at} : {self.value_claim(str(at), at)} := by omega" for at in range(rule.first, computed)
+        ]
+        first = [self.step("", at, f"{self.key}s") for at in range(computed, self.begin + period)]
         claim = " ∧ ".join(self.value_claim(f"{period} * q + {at}", at) for at in places)
         zero = f"exact ⟨{', '.join(f'{self.key}s{at}' for at in places)}⟩"
         names = ", ".join(f"{self.key}e{at}" for at in places)
         steps = [self.step(f"{period} * q + ", at + period, f"{self.key}e") for at in places]
-        moved = (f"show {period} * (q + 1) + {at} = {period} * q + {at + period} by omega" for at in places)
-        ended = (f"(by rw [{same}]; exact {self.key}e{at + period})" for at, same in zip(places, moved, strict=True))
+        same = (f"show {period} * (q + 1) + {at} = {period} * q + {at + period} by omega" for at in places)
+        ended = (f"(by rw [{shown}]; exact {self.key}e{at + period})" for at, shown in zip(places, same, strict=True))
         succ = "; ".join([f"obtain ⟨{names}⟩ := ih", *steps, f"exact ⟨{', '.join(ended)}⟩"])
         proof = f"intro q; induction q with | zero => ({zero}) | succ q ih => ({succ})"
-        return f"have {self.key} : ∀ q : Nat, {claim} := by {chain([self.shifted_rule(), *known, *first, proof])}"
-
-    def start_places(self) -> range:
-        return range(self.rule.first, self.rule.first + self.rule.order)
+        return f"have {self.key} : ∀ q : Nat, {claim} := by {chain([self.shifted_rule(), *given, *first, proof])}"
 
     def shifted_rule(self) -> str:
         """The recurrence from one place on, counted from where it first looks."""
@@ -85,11 +83,11 @@ class RecurrenceProof(NamedTuple):
     def relation(self, before: str, at: int) -> str:
         """A value by those before it; `at` is the first of these."""
         low, mod = min(self.rule.shifts), f" % {self.modulus}" if self.modulus else ""
-        terms = [
+        parts = [
             f"({factor}) * ({self.term(f'{before}{at + shift - low}')})"
             for shift, factor in sorted(self.rule.shifts.items())
         ]
-        return f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(terms)} + ({self.rule.constant})){mod}"
+        return f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(parts)} + ({self.rule.constant})){mod}"
 
     def step(self, before: str, at: int, stem: str) -> str:
         """The value at a place from those before it."""
@@ -119,23 +117,24 @@ CONDITION = re.compile(r"^(\w+) (≥|>) (\d+)$")
 
 def propose_sequences(goal: PrintedGoal) -> Iterator[TacticMove]:
     for fact in goal.facts:
-        if syntax.connective(fact.type) == "∀" and (rule := read_recurrence(fact, goal)):
-            for modulus in [0, *arithmetic.moduli(goal)]:
-                if tactic := repetition_proof(rule, modulus, goal):
-                    yield TacticMove(0.1, tactic, 3 * LONG, closing=True)
-                    break
+        rule = read_recurrence(fact, goal) if syntax.connective(fact.type) == "∀" else None
+        if rule and (values := sequence_values(rule, goal)):
+            proofs = (repetition_proof(rule, values, modulus, goal) for modulus in [0, *arithmetic.moduli(goal)])
+            if tactic := next(filter(None, proofs), ""):
+                yield TacticMove(0.1, tactic, 3 * LONG, closing=True)
 
 
 def read_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Recurrence | None:
     head, body = syntax.bound_variables(fact.type)
     given, *rest = syntax.split_at(body, "→")
-    condition = " ".join(head) if len(head) == 3 else given if rest else f"{head[0]} ≥ 0"
+    at = head[0] if head else ""
+    condition = " ".join(head) if len(head) == 3 else given if rest else f"{at} ≥ 0"
     limit = CONDITION.match(condition)
     relation = terms.read_relation(rest[-1] if rest else body)
-    if not limit or len(rest) > 1 or relation is None or relation.sign != "=" or limit[1] != head[0]:
+    if not limit or len(rest) > 1 or relation is None or relation.sign != "=" or limit[1] != at:
         return None
     start = int(limit[3]) + (limit[2] == ">")
-    return recurrence_of(fact.name, relation, head[0], start, goal, conditional=bool(rest) or len(head) == 3)
+    return recurrence_of(fact.name, relation, at, start, goal, conditional=bool(rest) or len(head) == 3)
 
 
 def recurrence_of(
@@ -143,8 +142,7 @@ def recurrence_of(
 ) -> Recurrence | None:
     if not isinstance(relation.left, terms.Leaf) or not (left := sequence_place(relation.left.name, at)):
         return None
-    form = numbers.polynomial(relation.right, naturals=result_type(goal.types.get(left[0], "")) == "Nat")
-    linear = numbers.linear_form(form)
+    linear = terms.linear_form(terms.polynomial(relation.right, result_type(goal.types.get(left[0], ""))))
     places = {leaf: sequence_place(leaf, at) for leaf in linear[0]} if linear else {}
     if linear is None or not places or any(place is None or place[0] != left[0] for place in places.values()):
         return None
@@ -159,10 +157,7 @@ def sequence_place(leaf: str, at: str) -> tuple[str, int] | None:
     return (found[1], int(found[3] or 0) * (-1 if found[2] == "-" else 1)) if found else None
 
 
-def repetition_proof(rule: Recurrence, modulus: int, goal: PrintedGoal) -> str:
-    values = start_values(rule, goal)
-    if not values:
-        return ""
+def repetition_proof(rule: Recurrence, values: dict[int, int], modulus: int, goal: PrintedGoal) -> str:
     begin, period = value_cycle(rule, values, modulus)
     asked = list(dict.fromkeys(re.findall(rf"(?<![\w.]){rule.function} (\w+)", goal.target)))
     places = [(each, at) for each in asked if (at := place_in_period(each, begin, period, goal)) is not None]
@@ -172,8 +167,8 @@ def repetition_proof(rule: Recurrence, modulus: int, goal: PrintedGoal) -> str:
     return chain([writer.claim_for_all(), *(writer.at(each, at) for each, at in places), "omega"])
 
 
-def start_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:
-    """Values to begin with; none if there are too few."""
+def sequence_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:
+    """Values as far as a cycle may reach, from those that the goal states; none if it states too few."""
     found: dict[int, int] = {}
     for fact in arithmetic.equations(goal):
         match fact.relation:
@@ -181,27 +176,24 @@ def start_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:
                 function, _, at = leaf.partition(" ")
                 if function == rule.function and at.isdigit():
                     found[int(at)] = number
-    return found if all(rule.first + step in found for step in range(rule.order)) else {}
+    begun = range(rule.first, rule.first + rule.order)
+    if not all(place in found for place in begun):
+        return {}
+    for place in range(begun.stop, begun.stop + 2 * (LATEST_START + LONGEST_CYCLE)):
+        before = (factor * found[place - rule.top + shift] for shift, factor in rule.shifts.items())
+        found.setdefault(place, rule.constant + sum(before))
+    return found
 
 
 def value_cycle(rule: Recurrence, values: dict[int, int], modulus: int) -> tuple[int, int]:
-    """Place from which values repeat, and their period; 0 where none was seen.  `values` grows."""
+    """Place from which values repeat, and their period; 0 where none was seen."""
     seen: dict[tuple[int, ...], int] = {}
     for at in range(rule.first, rule.first + LATEST_START + LONGEST_CYCLE):
-        extend_values(rule, values, at + rule.order)
         window = tuple(values[at + step] % modulus if modulus else values[at + step] for step in range(rule.order))
         if window in seen and at - seen[window] <= LONGEST_CYCLE:
-            extend_values(rule, values, seen[window] + 2 * (at - seen[window]) + rule.order)
             return seen[window], at - seen[window]
         seen.setdefault(window, at)
     return 0, 0
-
-
-def extend_values(rule: Recurrence, values: dict[int, int], until: int) -> None:
-    for at in range(rule.first + rule.order, until + 1):
-        before = at - rule.top
-        if at not in values:
-            values[at] = rule.constant + sum(factor * values[before + shift] for shift, factor in rule.shifts.items())
 
 
 def place_in_period(asked: str, begin: int, period: int, goal: PrintedGoal) -> int | None:

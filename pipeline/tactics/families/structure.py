@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from pipeline.tactics.families.bounds import stated_limits
-from pipeline.tactics.text import arithmetic, syntax
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe, result_type
-from pipeline.tactics.text.move import MIDDLE, QUICK, SHORT, TacticMove, chain, joined_names, one_of_values
-from pipeline.tactics.text.move import case_split as apart
-from pipeline.tactics.text.terms import Leaf, Number, Relation, term_text
+from pipeline.tactics.text.tactic import MIDDLE, QUICK, SHORT, TacticMove, chain, remainder_split
+from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 CASE_COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}
 
@@ -22,17 +21,13 @@ CASE_COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "
 def propose_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(goal.variables):
         kind = one.type.split(" ")[0]
-        if (
-            "→" not in one.type
-            and syntax.mentions(one.name, goal.propositions)
-            and (kind in CASE_COSTS or "×" in one.type)
-        ):
+        is_split = (kind in CASE_COSTS or "×" in one.type) and "→" not in one.type
+        if is_split and syntax.mentions(one.name, goal.propositions):
             yield TacticMove(CASE_COSTS.get(kind, 0.4) + 0.1 * place, f"cases {one.name}", SHORT)
-    if any(word in goal.target for word in ("if ", "match ")):
-        yield TacticMove(0.3, "split", SHORT)
-    for fact in goal.facts:
-        if any(word in fact.type for word in ("if ", "match ")):
-            yield TacticMove(0.4, f"split at {fact.name}", SHORT)
+    branching = [("split", 0.3, goal.target), *((f"split at {fact.name}", 0.4, fact.type) for fact in goal.facts)]
+    for tactic, cost, text in branching:
+        if "if " in text or "match " in text:
+            yield TacticMove(cost, tactic, SHORT)
     yield from order_cases(goal)
     yield from remainder_cases(goal)
     yield from boolean_cases(goal)
@@ -43,8 +38,7 @@ def remainder_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
     if "∃" in goal.target:
         for place, number in enumerate(dict.fromkeys(int(one) for one in re.findall(r"\b([2-5]) \*", goal.target))):
             for name in goal.of_type("Nat", "Int")[:2]:
-                found = goal.fresh("hr")[0]
-                split = chain([one_of_values(found, range(number), f"{name} % {number}"), apart(found, number)])
+                split = remainder_split(goal.fresh("hr")[0], name, number)
                 yield TacticMove(0.8 + 0.1 * place, split, SHORT)
 
 
@@ -59,44 +53,42 @@ def boolean_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def order_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
     cost = 1.0 if goal.connective in ("=", "≤", "<", "∨") else 1.6
+    name = goal.fresh("hlt")[0]
+    which = f"rcases {{}}.lt_trichotomy {{}} {{}} with {name} | {name} | {name}"
     for kind in ("Nat", "Int"):
         pairs = combinations(sorted(goal.of_type(kind), key=lambda name: not syntax.mentions(name, goal.target)), 2)
         for place, (one, other) in enumerate([*pairs][:3]):
-            name = goal.fresh("hlt")[0]
-            which = f"rcases {kind}.lt_trichotomy {one} {other} with {name} | {name} | {name}"
-            yield TacticMove(cost + 0.2 * place, which, QUICK)
-    match arithmetic.stated_relations(goal)[-1:]:
-        case ((arithmetic.TARGET, Relation("=", Leaf(one), Number() as number)),) if goal.types.get(one) == "Int":
-            name = goal.fresh("hlt")[0]
-            which = f"rcases Int.lt_trichotomy {one} {term_text(number, tight=True)} with {name} | {name} | {name}"
-            yield TacticMove(0.7, which, QUICK)
+            yield TacticMove(cost + 0.2 * place, which.format(kind, one, other), QUICK)
+    match terms.read_relation(goal.target):
+        case Relation("=", Leaf(one), Number() as number) if goal.types.get(one) == "Int":
+            yield TacticMove(0.7, which.format("Int", one, terms.term_text(number, tight=True)), QUICK)
 
 
 RECURSIVE_TYPES = ("Nat", "List", "Option")
 
 
 def propose_induction(goal: PrintedGoal) -> Iterator[TacticMove]:
-    recursive = [one for one in goal.variables if is_recursive(one) and syntax.mentions(one.name, goal.propositions)]
+    recursive = [
+        one
+        for one in goal.variables
+        if one.type.split(" ")[0] in RECURSIVE_TYPES and "→" not in one.type and not one.value
+        if syntax.mentions(one.name, goal.propositions)
+    ]
     for place, one in enumerate(sorted(recursive, key=lambda one: not syntax.mentions(one.name, goal.target))):
         said_last = 0.0 if syntax.mentions(one.name, goal.target) else 0.5
         if one.type == "Nat":
             yield from induction_from_bound(one, goal)
             yield from induction_in_pairs(one, goal)
-        yield from induction_moves(one, generalized_names(one, goal), 0.12 * place + said_last)
+        yield from induction_moves(one, goal, 0.12 * place + said_last)
 
 
 def induction_from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
     """`3 ≤ n`: n is 3 + k, and the induction is on k."""
-    below = [
-        (fact, low)
-        for fact in arithmetic.fact_relations(goal)
-        for low in stated_limits(fact.relation, one.name)[0]
-        if low > 0
-    ]
-    for fact, low in below[:1]:
+    facts = [(fact.name, stated_limits(fact.relation, one.name)[0]) for fact in arithmetic.fact_relations(goal)]
+    for name, low in [(name, low) for name, lows in facts for low in lows if low > 0][:1]:
         k = goal.fresh("k")[0]
         shifted = f"obtain ⟨{k}, rfl⟩ : ∃ {k}, {one.name} = {k} + {low} := ⟨{one.name} - {low}, by omega⟩"
-        yield TacticMove(0.55, chain([shifted, f"clear {fact.name}", f"induction {k}"]), SHORT)
+        yield TacticMove(0.55, chain([shifted, f"clear {name}", f"induction {k}"]), SHORT)
 
 
 def induction_in_pairs(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -108,26 +100,17 @@ def induction_in_pairs(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMov
         yield TacticMove(0.65, chain([both, f"induction {one.name}"]), SHORT)
 
 
-def is_recursive(one: Hypothesis) -> bool:
-    return one.type.split(" ")[0] in RECURSIVE_TYPES and "→" not in one.type and not one.value
-
-
-def generalized_names(one: Hypothesis, goal: PrintedGoal) -> list[str]:
-    """Variables that the claim may speak of anew at each step."""
-    plain = [other for other in goal.variables if "→" not in other.type]
+def induction_moves(one: Hypothesis, goal: PrintedGoal, cost: float) -> Iterator[TacticMove]:
+    """Induction; with the variables free that the claim may speak of anew at each step; strong."""
+    plain = [other for other in goal.variables if "→" not in other.type and other.name != one.name]
     changing = [other.name for other in plain if other.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
-    return [name for name in changing if name != one.name and syntax.mentions(name, goal.propositions)]
-
-
-def induction_moves(one: Hypothesis, free: list[str], cost: float) -> Iterator[TacticMove]:
-    yield TacticMove(0.6 + cost, f"induction {one.name}", SHORT)
-    if free:
-        yield TacticMove(1.0 + cost, f"induction {one.name} generalizing {joined_names(free)}", SHORT)
-    if one.type == "Nat":
-        yield TacticMove(1.3 + cost, f"induction {one.name} using Nat.strongRecOn", SHORT)
+    free = " ".join(name for name in changing if syntax.mentions(name, goal.propositions))
+    strong = " using Nat.strongRecOn"
+    for extra, kind in ((0.6, ""), (1.3, strong)) if one.type == "Nat" else ((0.6, ""),):
+        yield TacticMove(extra + cost, f"induction {one.name}{kind}", SHORT)
         if free:
-            strong = f"induction {one.name} using Nat.strongRecOn generalizing {joined_names(free)}"
-            yield TacticMove(1.6 + cost, strong, SHORT)
+            dearer = 1.6 if kind else 1.0
+            yield TacticMove(dearer + cost, f"induction {one.name}{kind} generalizing {free}", SHORT)
 
 
 WORD = re.compile(r"(?<![\w.✝?])[^\W\d][\w.']*")
@@ -145,29 +128,25 @@ def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(0.25, f"grind -verbose [{names}]", MIDDLE, closing=True)
         yield TacticMove(0.5, f"simp [{names}] at *", SHORT)
         yield from (TacticMove(0.6, f"unfold {name} at *", SHORT) for name in own[:3])
-        yield from (TacticMove(0.9, f"fun_induction {name}", SHORT) for name in applied_functions(own, goal))
+        calls = (re.search(rf"(?<![\w.]){re.escape(name)}((?: [^\W\d][\w']*)+)", goal.target) for name in own)
+        applied = [call[0] for call in calls if call and all(one in goal.types for one in call[1].split())]
+        yield from (TacticMove(0.9, f"fun_induction {call}", SHORT) for call in applied[:2])
     yield from inductive_moves(goal)
 
 
 def own_constants(goal: PrintedGoal) -> list[str]:
-    """Constants that are not Lean's own: neither variables here, nor bound in a proposition."""
+    """Constants that are not Lean's own: neither variables here, nor bound in a proposition.
+
+    `xs.length` and `Nat.succ` are none: a field of something that is here, or of the library."""
     bound = {
         name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.propositions) for name in group.split()
     }
-    found = dict.fromkeys(WORD.findall(goal.propositions))
     return [
-        word for word in found if word not in bound | KNOWN_WORDS | goal.types.keys() and not is_inherited(word, goal)
+        word
+        for word in dict.fromkeys(WORD.findall(goal.propositions))
+        if word not in bound | KNOWN_WORDS | goal.types.keys()
+        if word.split(".", maxsplit=1)[0] not in goal.types and not word.startswith(LIBRARY)
     ]
-
-
-def is_inherited(word: str, goal: PrintedGoal) -> bool:
-    """`xs.length`, `Nat.succ`: a field of something that is here, or of the library."""
-    return word.split(".", maxsplit=1)[0] in goal.types or word.startswith(LIBRARY)
-
-
-def applied_functions(own: list[str], goal: PrintedGoal) -> list[str]:
-    calls = (re.search(rf"(?<![\w.]){re.escape(name)}((?: [^\W\d][\w']*)+)", goal.target) for name in own)
-    return [call[0] for call in calls if call and all(one in goal.types for one in call[1].split())][:2]
 
 
 def inductive_moves(goal: PrintedGoal) -> Iterator[TacticMove]:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from itertools import combinations, islice, product
 
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal, is_universe
-from pipeline.tactics.text.move import SHORT, TacticMove, chain
-from pipeline.tactics.text.numbers import NoValue, is_true
-from pipeline.tactics.text.terms import Relation
+from pipeline.tactics.text.tactic import SHORT, TacticMove
+from pipeline.tactics.text.terms import Relation, is_true
 
 REACHES = (3000, 150, 25, 13)  # how far is tried, by the number of variables
+# By the type of `f x x`: a function that differs from `f x` at x, for every x.
+DIFFERENT = {"Prop": "fun x => ¬ {0} x x", "Bool": "fun x => !({0} x x)", "Nat": "fun x => {0} x x + 1"}
 
 
 def propose_witnesses(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -34,21 +35,12 @@ def propose_witnesses(goal: PrintedGoal) -> Iterator[TacticMove]:
 def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
     """Naturals that make a closed statement true."""
     relations = [terms.read_relation(part) for part in syntax.split_at(body, "∧")]
-    if not relations or None in relations or not 0 < len(bound) <= 4:
-        return
-    known = {name for one in relations if one for side in (one.left, one.right) for name in terms.leaves(side)}
-    if not known <= set(bound):
+    names = {name for one in relations if one for side in (one.left, one.right) for name in terms.leaves(side)}
+    if None in relations or not 0 < len(bound) <= len(REACHES) or not names <= set(bound):
         return
     for choice in product(range(REACHES[len(bound) - 1]), repeat=len(bound)):
-        if all(one and holds_at(one, dict(zip(bound, choice, strict=True))) for one in relations):
+        if all(one and is_true(one, dict(zip(bound, choice, strict=True))) for one in relations):
             yield choice
-
-
-def holds_at(relation: Relation, known: dict[str, int]) -> bool:
-    try:
-        return is_true(relation, known)
-    except NoValue:
-        return False
 
 
 def candidate_terms(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
@@ -58,7 +50,6 @@ def candidate_terms(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[
     yield from things[:6]
     yield from (fact.name for fact in goal.facts[:3] if syntax.connective(fact.type) not in ("∀", "→", "=", "¬"))
     yield from function_values(goal)
-    yield from diagonal_functions(goal)
     yield from map(str, sorted({0, 1, 2, 3, *(number for number in goal.numerals if number <= 100)})[:8])
     yield from (f"{name} + 1" for name in naturals[:3])
     yield from (f"{a} {sign} {b}" for a, b in combinations(naturals[:3], 2) for sign in "+*")
@@ -81,33 +72,30 @@ def equation_witnesses(goal: PrintedGoal, bound: list[str], body: str) -> Iterat
 
 def solve_for(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterator[str]:
     """`m = 2 * k + 1` for k: `(m - 1) / 2`; where all is divisible, divided.  Others that are bound are small."""
-    natural = not arithmetic.is_integral_relation(relation, goal)
-    whole = numbers.difference(relation, naturals=natural)
+    whole = terms.difference(relation, arithmetic.relation_kind(relation, goal))
     scale = whole.pop(((bound[0], 1),), 0)
     for small in range(3 if len(bound) > 1 else 1):
-        form: numbers.Polynomial = {}
+        form: terms.Polynomial = {}
         for monomial, factor in whole.items():
             left = tuple((name, times) for name, times in monomial if name not in bound)
             worth = factor if left == monomial else factor * small
-            form = numbers.add_polynomials(form, {left: -worth if scale > 0 else worth})
-        if scale and not any(syntax.mentions(bound[0], leaf) for leaf in numbers.leaf_names(form)):
-            yield quotient_text(form, abs(scale))
+            form = terms.add_polynomials(form, {left: -worth if scale > 0 else worth})
+        if not scale or any(syntax.mentions(bound[0], leaf) for leaf in terms.leaf_names(form)):
+            continue
+        if any(factor % scale for factor in form.values()):
+            yield f"({polynomial_text(form)}) / {abs(scale)}"
+        else:
+            yield polynomial_text({monomial: factor // abs(scale) for monomial, factor in form.items()})
 
 
-def quotient_text(form: numbers.Polynomial, by: int) -> str:
-    if all(factor % by == 0 for factor in form.values()):
-        return polynomial_text({monomial: factor // by for monomial, factor in form.items()})
-    return f"({polynomial_text(form)}) / {by}"
-
-
-def polynomial_text(form: numbers.Polynomial) -> str:
+def polynomial_text(form: terms.Polynomial) -> str:
     """Text of a polynomial. Subtracted terms stand at the end, so that a natural is cut off as late as may be."""
     ordered = sorted(form.items(), key=lambda item: item[1] < 0)
     parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
     return " ".join(parts).removeprefix("+ ") or "0"
 
 
-def monomial_text(factor: int, monomial: numbers.Monomial) -> str:
+def monomial_text(factor: int, monomial: terms.Monomial) -> str:
     tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
     powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
     return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
@@ -119,30 +107,21 @@ def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[T
     if len(bound) != 1 or relation is None or relation.sign != "=":
         return
     for side, other in ((relation.left, relation.right), (relation.right, relation.left)):
-        linear = numbers.linear_form(numbers.polynomial(other))
+        linear = terms.linear_form(terms.polynomial(other))
         if linear and list(linear[0]) == bound and (of := linear[0][bound[0]]) > 1 and 0 <= linear[1] < of:
             whole = terms.term_text(side, tight=True)
-            claim = f"have {goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
-            given = f"suffices {claim.removeprefix('have ')} from ⟨{whole} / {of}, by omega⟩"
-            yield TacticMove(0.3, chain([given]), SHORT)
+            claim = f"{goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
+            yield TacticMove(0.3, f"((suffices {claim} from ⟨{whole} / {of}, by omega⟩))", SHORT)
 
 
 def function_values(goal: PrintedGoal) -> Iterator[str]:
-    """A function of the goal at a thing of the goal: `f a`."""
+    """A function of the goal at a thing of the goal: `f a`; then functions that differ from `f x` at x, for every x."""
     things = [(one.name, one.type) for one in goal.variables]
     for name, kind in things:
         taken, *rest = syntax.split_at(kind, "→")
         if len(rest) == 1 and rest[0] != "Prop":
             yield from (f"{name} {other}" for other, of in things if of == taken)
-
-
-def diagonal_functions(goal: PrintedGoal) -> Iterator[str]:
-    """Functions that differ from `f x` at x, for every x."""
-    for one in goal.variables:
-        match [re.sub(r"[()]", "", part) for part in syntax.split_at(one.type, "→")]:
-            case [first, second, "Prop"] if first == second:
-                yield f"fun x => ¬ {one.name} x x"
-            case [first, second, "Bool"] if first == second:
-                yield f"fun x => !({one.name} x x)"
-            case [first, second, "Nat"] if first == second:
-                yield f"fun x => {one.name} x x + 1"
+    for name, kind in things:
+        match [re.sub(r"[()]", "", part) for part in syntax.split_at(kind, "→")]:
+            case [first, second, value] if first == second and value in DIFFERENT:
+                yield DIFFERENT[value].format(name)

@@ -4,7 +4,6 @@ Pure; imports nothing of ours outside.
 
 syntax      a proposition cut at its outermost connective
 goal        a printed goal: hypotheses, variables, target
-terms       arithmetic read into terms
+terms       arithmetic read into terms, and these computed: values and polynomials
 arithmetic  what a goal says about numbers
-numbers     terms computed: values and polynomials
-move        a tactic with its cost, pieces of tactics, goals in a state, the script of a proof"""
+tactic      a tactic with its cost, and pieces of tactic text"""

@@ -2,52 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from pipeline.tactics.text import syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal, result_type
-from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term
+from pipeline.tactics.text.terms import Leaf, Number, Operation, Polynomial, Relation, Term
 
 TARGET = "⊢"
 
 
 class StatedRelation(NamedTuple):
-    """A relation, and the hypothesis that states it, or TARGET."""
+    """A relation, and the hypothesis that states it, or TARGET; `kind` of its numbers is Nat or Int."""
 
     name: str
     relation: Relation
+    kind: str
+
+    @property
+    def form(self) -> Polynomial:
+        """Left minus right."""
+        return terms.difference(self.relation, self.kind)
+
+    def swapped(self) -> StatedRelation:
+        """`6 = x * y` as `x * y = 6`."""
+        relation = Relation("=", self.relation.right, self.relation.left)
+        return self._replace(name=f"{self.name}.symm", relation=relation)
 
 
 @lru_cache(maxsize=512)
 def stated_relations(goal: PrintedGoal) -> tuple[StatedRelation, ...]:
     """Relations between terms, among the facts and in the target."""
-    found = [StatedRelation(fact.name, one) for fact in goal.facts if (one := terms.read_relation(fact.type))]
-    target = terms.read_relation(goal.target)
-    return (*found, *([StatedRelation(TARGET, target)] if target else []))
+    stated = [*((fact.name, fact.type) for fact in goal.facts), (TARGET, goal.target)]
+    return tuple(
+        StatedRelation(name, relation, relation_kind(relation, goal))
+        for name, text in stated
+        if (relation := terms.read_relation(text))
+    )
 
 
-def fact_relations(goal: PrintedGoal) -> list[StatedRelation]:
-    return [one for one in stated_relations(goal) if one.name != TARGET]
+def fact_relations(goal: PrintedGoal, *signs: str) -> list[StatedRelation]:
+    """The facts that are relations; of these `signs`, and not under a ¬, if any are given."""
+    return [
+        one
+        for one in stated_relations(goal)
+        if one.name != TARGET and (not signs or (one.relation.sign in signs and one.relation.holds))
+    ]
 
 
 def equations(goal: PrintedGoal) -> list[StatedRelation]:
-    return [one for one in fact_relations(goal) if one.relation.sign == "=" and one.relation.holds]
+    return fact_relations(goal, "=")
 
 
-def all_sides(goal: PrintedGoal) -> Iterator[Term]:
-    alternatives = (terms.read_relation(part) for part in syntax.split_at(goal.target, "∨"))
-    for relation in [*(one.relation for one in stated_relations(goal)), *alternatives]:
-        if relation:
-            yield from (relation.left, relation.right)
+def inequalities(goal: PrintedGoal) -> list[StatedRelation]:
+    return fact_relations(goal, "≤", "<", "≥", ">")
+
+
+def target_alternatives(goal: PrintedGoal) -> list[Relation | None]:
+    """The parts of the target that ∨ joins; None for one that is no relation."""
+    return [terms.read_relation(part) for part in syntax.split_at(goal.target, "∨")]
 
 
 @lru_cache(maxsize=512)
 def goal_subterms(goal: PrintedGoal) -> tuple[Term, ...]:
     """Terms within the relations, each once."""
-    return tuple(dict.fromkeys(inner for side in all_sides(goal) for inner in terms.subterms(side)))
+    relations = [*(one.relation for one in stated_relations(goal)), *target_alternatives(goal)]
+    sides = [side for one in relations if one for side in (one.left, one.right)]
+    return tuple(dict.fromkeys(inner for side in sides for inner in terms.subterms(side)))
+
+
+def operations(goal: PrintedGoal, sign: str) -> list[Operation]:
+    return [term for term in goal_subterms(goal) if isinstance(term, Operation) and term.sign == sign]
 
 
 def number_type(name: str, goal: PrintedGoal) -> str:
@@ -57,50 +83,36 @@ def number_type(name: str, goal: PrintedGoal) -> str:
     return result_type(goal.types.get(name.split(" ", maxsplit=1)[0].lstrip("("), ""))
 
 
-def is_integral(term: Term, goal: PrintedGoal) -> bool:
-    """True if the term is an Int: as soon as one thing in it is."""
+def term_kind(term: Term, goal: PrintedGoal) -> str:
+    """Nat, or Int as soon as one thing in the term is."""
     if isinstance(term, Number):
-        return term.value < 0
+        return "Int" if term.value < 0 else "Nat"
     if isinstance(term, Leaf):
-        return number_type(term.name, goal) == "Int"
-    if term.sign in ("neg",):
-        return True
-    return any(is_integral(one, goal) for one in (term.arguments[:1] if term.sign == "^" else term.arguments))
+        return "Int" if number_type(term.name, goal) == "Int" else "Nat"
+    parts = term.arguments[:1] if term.sign == "^" else term.arguments
+    return "Int" if term.sign == "neg" or any(term_kind(one, goal) == "Int" for one in parts) else "Nat"
 
 
-def is_integral_relation(relation: Relation, goal: PrintedGoal) -> bool:
-    return is_integral(relation.left, goal) or is_integral(relation.right, goal)
+def relation_kind(relation: Relation, goal: PrintedGoal) -> str:
+    return "Int" if "Int" in (term_kind(relation.left, goal), term_kind(relation.right, goal)) else "Nat"
 
 
 def moduli(goal: PrintedGoal) -> list[int]:
     """Numbers that something is divided by: `x % 7`, `7 ∣ x`."""
-    found = {number for term in goal_subterms(goal) if (number := divisor_of(term))}
-    found |= {number for one in stated_relations(goal) if (number := left_divisor(one.relation))}
-    return sorted(number for number in found | moduli_in_text(goal.propositions) if number > 1)
+    found = moduli_in_text(goal.propositions)
+    for one in [*goal_subterms(goal), *(one.relation for one in stated_relations(goal))]:
+        match one:
+            case Operation("%", (_, Number(number))) | Relation("∣", Number(number)):
+                found.add(number)
+    return sorted(number for number in found if number > 1)
 
 
-def moduli_in_text(said: str) -> set[int]:
+def moduli_in_text(text: str) -> set[int]:
     """Moduli in a proposition that is more than one relation."""
-    words = syntax.without_brackets(said).replace("(", " ").replace(")", " ").split()
-    pairs = list(pairwise(words))
-    divisors = {int(after) for sign, after in pairs if sign == "%" and after.isdigit()}
-    return divisors | {
-        int(before.lstrip("¬")) for before, sign in pairs if sign == "∣" and before.lstrip("¬").isdigit()
-    }
-
-
-def divisor_of(term: Term) -> int:
-    match term:
-        case Operation("%", (_, Number(number))):
-            return number
-    return 0
-
-
-def left_divisor(relation: Relation) -> int:
-    match relation:
-        case Relation("∣", Number(number)):
-            return number
-    return 0
+    pairs = list(pairwise(syntax.without_brackets(text).replace("(", " ").replace(")", " ").split()))
+    digits = [after for sign, after in pairs if sign == "%"]
+    digits += [before.lstrip("¬") for before, sign in pairs if sign == "∣"]
+    return {int(one) for one in digits if one.isdigit()}
 
 
 def is_nonlinear(goal: PrintedGoal) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, islice
 
 from pipeline.tactics.text import syntax
 
@@ -33,11 +33,10 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class PrintedGoal:
-    """One goal; `case` is the tag that Lean gave it."""
+    """One goal."""
 
     hypotheses: tuple[Hypothesis, ...]
     target: str
-    case: str = ""
 
     @cached_property
     def types(self) -> dict[str, str]:
@@ -85,34 +84,29 @@ class PrintedGoal:
         lines = [f"{one.name} : {one.type}" + (f" := {one.value}" if one.value else "") for one in self.hypotheses]
         return "\n".join([*lines, f"⊢ {self.target}"])
 
-    def fresh(self, stem: str, count: int = 1) -> list[str]:
+    def fresh(self, stem: str, wanted: int = 1) -> list[str]:
         """Names that nothing here has."""
-        found: list[str] = []
-        number = 0
-        while len(found) < count:
-            name = f"{stem}{number}" if number else stem
-            number += 1
-            if not syntax.mentions(name, self.text):
-                found.append(name)
-        return found
+        return [*islice(self.free_names(stem), wanted)]
+
+    def free_names(self, stem: str) -> Iterator[str]:
+        names = (f"{stem}{number or ''}" for number in count())
+        return (name for name in names if not syntax.mentions(name, self.text))
 
 
 def read_goal(printed: str) -> PrintedGoal:
     """A goal from what Lean prints; what does not look like one is a target without hypotheses."""
-    case, target = "", ""
+    target = ""
     hypotheses: list[Hypothesis] = []
     for line in logical_lines(printed):
-        if line.startswith("case ") and not hypotheses:
-            case = line.removeprefix("case ").strip()
-        elif line.startswith("⊢"):
+        if line.startswith("⊢"):
             target = line.removeprefix("⊢").strip()
-        else:
+        elif hypotheses or not line.startswith("case "):  # the tag that Lean gave it
             hypotheses.extend(read_hypotheses(line))
-    return PrintedGoal(tuple(hypotheses), target or ("" if hypotheses else printed.strip()), case)
+    return PrintedGoal(tuple(hypotheses), target or ("" if hypotheses else printed.strip()))
 
 
 def logical_lines(printed: str) -> list[str]:
-    """Lines that are indented go on from the one before."""
+    """Lines of a goal, each with those that are indented and go on from it."""
     lines: list[str] = []
     for line in printed.splitlines():
         if line[:1].isspace() and lines:
@@ -123,19 +117,11 @@ def logical_lines(printed: str) -> list[str]:
 
 
 def read_hypotheses(line: str) -> Iterator[Hypothesis]:
-    """`a b : Nat` is two."""
-    names, colon, rest = line.partition(" : ")
-    if not colon:
-        return
-    kind, value = cut_value(rest)
-    for name in re.findall(r"«[^»]*»\S*|\S+", names):
-        yield Hypothesis(name, kind, value)
-
-
-def cut_value(text: str) -> tuple[str, str]:
-    """`Nat := 5` of a let."""
-    places = [place for place, char in syntax.outer_characters(text) if char == ":" and text[place : place + 2] == ":="]
-    return (text[: places[0]].strip(), text[places[0] + 2 :].strip()) if places else (text.strip(), "")
+    """`a b : Nat` is two; `n : Nat := 5` has a value."""
+    names, _, rest = line.partition(" : ")
+    end = next((place for place, _ in syntax.outer_characters(rest) if rest.startswith(":=", place)), len(rest))
+    for name in re.findall(r"«[^»]*»\S*|\S+", names) if rest else ():
+        yield Hypothesis(name, rest[:end].strip(), rest[end + 2 :].strip())
 
 
 def is_universe(kind: str) -> bool:
@@ -152,10 +138,6 @@ def is_proposition(kind: str, types: dict[str, str]) -> bool:
         return is_proposition(syntax.bound_variables(kind)[1], types)
     if sign or kind in ("True", "False"):
         return True
-    return atom_is_proposition(kind, types)
-
-
-def atom_is_proposition(kind: str, types: dict[str, str]) -> bool:
     head = kind.split(" ", maxsplit=1)[0]
     if head in types:  # a variable: of type Prop, or a predicate with its arguments
         return result_type(types[head]) == "Prop"
@@ -173,12 +155,7 @@ def new_names(goal: PrintedGoal) -> list[str]:
     """New names, one for each hypothesis without a name, as `rename_i` wants them; induction hypotheses keep theirs."""
     found: list[str] = []
     for hidden in goal.inaccessible:
-        stem = _name_stem(hidden)
-        names = (f"{stem}{number or ''}" for number in count())
-        found.append(next(name for name in names if name not in found and not syntax.mentions(name, goal.text)))
+        letters = re.sub(r"[^\w]|\d", "", hidden.split(INACCESSIBLE, maxsplit=1)[0])
+        stem = "ih" if "ih" in letters else letters or "v"
+        found.append(next(name for name in goal.free_names(stem) if name not in found))
     return found
-
-
-def _name_stem(hidden: str) -> str:
-    letters = re.sub(r"[^\w]|\d", "", hidden.split(INACCESSIBLE, maxsplit=1)[0])
-    return "ih" if "ih" in letters else letters or "v"

@@ -9,7 +9,16 @@ OPENING = "([{⟨⟦"
 CLOSING = ")]}⟩⟧"
 CONNECTIVES = ("↔", "→", "∨", "∧")  # weakest first
 RELATIONS = ("≠", "=", "≤", "<", "≥", ">", "∣")
-BINDERS = ("∀", "∃", "fun ", "let ", "if ", "match ", "λ")  # each reaches as far to the right as it can
+BINDER_STARTS = "∀∃λflim"
+BINDER = re.compile(r"(?<![\w.'✝])(?:∀|∃|λ|fun |let |if |match )")  # reaches as far to the right as it can
+
+
+def depths(text: str) -> Iterator[tuple[int, str, int]]:
+    """The characters with their places, and how many brackets are open behind each."""
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char in OPENING) - (char in CLOSING)
+        yield place, char, depth
 
 
 def outer_characters(text: str) -> Iterator[tuple[int, str]]:
@@ -17,33 +26,18 @@ def outer_characters(text: str) -> Iterator[tuple[int, str]]:
     depth = 0
     for place, char in enumerate(text):
         depth += (char in OPENING) - (char in CLOSING)
-        if depth == 0 and is_binder(text, place):
-            return
         if depth == 0 and char not in CLOSING:
+            if char in BINDER_STARTS and BINDER.match(text, place):
+                return
             yield place, char
-
-
-def is_binder(text: str, place: int) -> bool:
-    starts_word = place == 0 or not (text[place - 1].isalnum() or text[place - 1] in "_.'✝")
-    return starts_word and text.startswith(BINDERS, place)
 
 
 def without_brackets(text: str) -> str:
     """Text without the brackets around the whole."""
     text = text.strip()
-    while text.startswith("(") and closing_place(text) == len(text) - 1:
+    while text.startswith("(") and next((at for at, _, depth in depths(text) if depth == 0), -1) == len(text) - 1:
         text = text[1:-1].strip()
     return text
-
-
-def closing_place(text: str) -> int:
-    """Place where the bracket that opens `text` is closed, -1 if nowhere."""
-    depth = 0
-    for place, char in enumerate(text):
-        depth += (char in OPENING) - (char in CLOSING)
-        if depth == 0:
-            return place
-    return -1
 
 
 def connective(text: str) -> str:
@@ -85,9 +79,7 @@ def numerals(text: str) -> list[int]:
 def bound_variables(text: str) -> tuple[list[str], str]:
     """`∃ x y, p`: its variables and its body; without types, even where those are printed."""
     body = without_brackets(text)[1:].strip()
-    depth = 0
-    for place, char in enumerate(body):
-        depth += (char in OPENING) - (char in CLOSING)
+    for place, char, depth in depths(body):
         if depth == 0 and char == ",":
             head = re.sub(r"\s:[^()]*|[()]", " ", re.sub(r"\(([^:()]*):[^()]*\)", r"\1", body[:place]))
             return head.split(), body[place + 1 :].strip()

@@ -1,11 +1,15 @@
-"""Arithmetic as Lean prints it, read into terms that can be computed with.
+"""Arithmetic as Lean prints it, read into terms, and these computed: values and polynomials.
 
 A term that is not arithmetic (an application, a coercion, a field) is a leaf with its printed text as its name."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from itertools import product
 
 from pipeline.tactics.text import syntax
 
@@ -72,10 +76,10 @@ class TermParser:
         return left
 
     def signed(self) -> Term:
-        if self.look() == "-":
-            self.take()
-            return negate(self.term(NEGATION))
-        return self.application()
+        if not self.take_if("-"):
+            return self.application()
+        term = self.term(NEGATION)
+        return Number(-term.value) if isinstance(term, Number) else Operation("neg", (term,))
 
     def application(self) -> Term:
         head, arguments = self.leaf(), list[Term]()
@@ -106,10 +110,6 @@ class TermParser:
         return found
 
 
-def negate(term: Term) -> Term:
-    return Number(-term.value) if isinstance(term, Number) else Operation("neg", (term,))
-
-
 NAMED_FUNCTIONS = {"Nat.gcd": "gcd", "Int.gcd": "gcd", "gcd": "gcd", "Nat.lcm": "lcm", "lcm": "lcm"}
 
 
@@ -118,7 +118,7 @@ def apply_term(head: Term, arguments: list[Term]) -> Term:
     match head:
         case Operation("field", (Leaf(name), first)):
             return call_function(name, [first, *arguments])
-        case Leaf(name) if name in NAMED_FUNCTIONS:
+        case Leaf(name) if arguments and name in NAMED_FUNCTIONS:
             return call_function(name, arguments)
         case Leaf(name) if arguments and name.rpartition(".")[2] in NAMED_FUNCTIONS:
             owner, _, field = name.rpartition(".")
@@ -156,36 +156,159 @@ def read_relation(text: str) -> Relation | None:
 
 def term_text(term: Term, *, tight: bool = False) -> str:
     """Text of a term as Lean reads it again; `tight`: as an argument."""
-    match term:
-        case Number(value):
-            return str(value) if value >= 0 else f"({value})"
-        case Leaf(name):
-            return f"({name})" if tight and " " in name else name
-        case Operation(sign, arguments):
-            return f"({operation_text(sign, arguments)})" if tight else operation_text(sign, arguments)
-
-
-def operation_text(sign: str, arguments: tuple[Term, ...]) -> str:
-    if sign == "neg":
-        return f"-{term_text(arguments[0], tight=True)}"
-    if sign in ("gcd", "lcm"):
-        return " ".join([f"Nat.{sign}", *(term_text(one, tight=True) for one in arguments)])
-    return f" {sign} ".join(operand_text(one) for one in arguments)
-
-
-def operand_text(term: Term) -> str:
-    return term_text(term, tight=isinstance(term, Operation))
+    if isinstance(term, Number):
+        return str(term.value) if term.value >= 0 else f"({term.value})"
+    if isinstance(term, Leaf):
+        return f"({term.name})" if tight and " " in term.name else term.name
+    if term.sign == "neg":
+        text = f"-{term_text(term.arguments[0], tight=True)}"
+    elif term.sign in ("gcd", "lcm"):
+        text = " ".join([f"Nat.{term.sign}", *(term_text(one, tight=True) for one in term.arguments)])
+    else:
+        text = f" {term.sign} ".join(term_text(one, tight=isinstance(one, Operation)) for one in term.arguments)
+    return f"({text})" if tight else text
 
 
 def leaves(term: Term) -> list[str]:
     """Names of the leaves, each once, in the order of first sight."""
-    if isinstance(term, Leaf):
-        return [term.name]
-    if isinstance(term, Number):
-        return []
-    return list(dict.fromkeys(name for one in term.arguments for name in leaves(one)))
+    return [one.name for one in subterms(term) if isinstance(one, Leaf)]
 
 
 def subterms(term: Term) -> list[Term]:
-    inner = [] if not isinstance(term, Operation) else [sub for one in term.arguments for sub in subterms(one)]
+    inner = [sub for one in term.arguments for sub in subterms(one)] if isinstance(term, Operation) else []
     return list(dict.fromkeys([term, *inner]))
+
+
+Monomial = tuple[tuple[str, int], ...]  # leaves with their powers, sorted
+Polynomial = dict[Monomial, int]
+
+
+class NoValue(Exception):
+    """No value is known for a leaf, or it is too large."""
+
+
+def evaluate(term: Term, known: Mapping[str, int], kind: str = "Nat") -> int:
+    """Evaluate as Lean does: subtraction of naturals ends at 0, division by 0 is 0."""
+    if isinstance(term, Number):
+        return term.value
+    if isinstance(term, Leaf):
+        if term.name not in known:
+            raise NoValue(term.name)
+        return known[term.name]
+    numbers = [evaluate(one, known, kind) for one in term.arguments]
+    found = max(0, OPERATIONS[term.sign](*numbers)) if kind == "Nat" else OPERATIONS[term.sign](*numbers)
+    if abs(found) > LARGEST_VALUE:
+        raise NoValue(term.sign)
+    return found
+
+
+def constant_value(term: Term) -> int | None:
+    """The value of a term without leaves."""
+    try:
+        return evaluate(term, {})
+    except NoValue:
+        return None
+
+
+def power_value(base: int, exponent: int) -> int:
+    if exponent < 0 or exponent * base.bit_length() > 200:
+        raise NoValue("^")
+    return int(base**exponent)
+
+
+OPERATIONS: Mapping[str, Callable[..., int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: (a // b if b > 0 else -(a // -b)) if b else 0,
+    "%": lambda a, b: a % abs(b) if b else a,
+    "^": power_value,
+    "gcd": math.gcd,
+    "lcm": math.lcm,
+    "neg": lambda a: -a,
+}
+
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "=": lambda a, b: a == b,
+    "≠": lambda a, b: a != b,
+    "≤": lambda a, b: a <= b,
+    "<": lambda a, b: a < b,
+    "≥": lambda a, b: a >= b,
+    ">": lambda a, b: a > b,
+    "∣": lambda a, b: b % a == 0 if a else b == 0,
+}
+
+
+def is_true(relation: Relation, known: Mapping[str, int]) -> bool:
+    """True if both sides have a value, and the relation holds between those."""
+    try:
+        left, right = evaluate(relation.left, known), evaluate(relation.right, known)
+    except NoValue:
+        return False
+    return bool(COMPARISONS[relation.sign](left, right)) == relation.holds
+
+
+def polynomial(term: Term, kind: str = "Nat") -> Polynomial:
+    """The polynomial of a term, multiplied out; any other term than a sum or product is a leaf by its text."""
+    match term:
+        case Number(number):
+            return {(): number} if number else {}
+        case Operation("+", (left, right)):
+            return add_polynomials(polynomial(left, kind), polynomial(right, kind))
+        case Operation("*", (left, right)):
+            return multiply_polynomials(polynomial(left, kind), polynomial(right, kind))
+        case Operation("^", (below, Number(exponent))) if 0 < exponent <= 8:
+            return reduce(multiply_polynomials, [polynomial(below, kind)] * exponent, {(): 1})
+        case Operation("-", (left, right)) if kind != "Nat":
+            return add_polynomials(polynomial(left, kind), polynomial(right, kind), -1)
+        case Operation("neg", (inside,)):
+            return add_polynomials({}, polynomial(inside, kind), -1)
+    return {((term_text(term), 1),): 1}
+
+
+def add_polynomials(left: Polynomial, right: Polynomial, times: int = 1) -> Polynomial:
+    found = dict(left)
+    for monomial, factor in right.items():
+        found[monomial] = found.get(monomial, 0) + times * factor
+    return {monomial: factor for monomial, factor in found.items() if factor}
+
+
+def multiply_polynomials(left: Polynomial, right: Polynomial) -> Polynomial:
+    found: Polynomial = {}
+    for (one, a), (two, b) in product(left.items(), right.items()):
+        powers = dict(one)
+        for name, times in two:
+            powers[name] = powers.get(name, 0) + times
+        found = add_polynomials(found, {tuple(sorted(powers.items())): a * b})
+    return found
+
+
+def degree(form: Polynomial) -> int:
+    return max((sum(times for _, times in monomial) for monomial in form), default=0)
+
+
+def difference(relation: Relation, kind: str) -> Polynomial:
+    """Left minus right; both sides are polynomials of their own before, so that naturals need no care."""
+    return add_polynomials(polynomial(relation.left, kind), polynomial(relation.right, kind), -1)
+
+
+def leaf_names(form: Polynomial) -> list[str]:
+    return sorted({name for monomial in form for name, _ in monomial})
+
+
+def linear_form(form: Polynomial) -> tuple[dict[str, int], int] | None:
+    """Factors of the leaves and the constant of a polynomial of degree one."""
+    if degree(form) > 1:
+        return None
+    return {mono[0][0]: factor for mono, factor in form.items() if mono}, form.get((), 0)
+
+
+def floor_root(number: int, degree: int) -> int:
+    """The largest whole number whose power is not above `number`."""
+    low, high = 0, 1
+    while high**degree <= number:
+        high *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**degree <= number else (low, middle)
+    return low

@@ -7,6 +7,7 @@ run_records     the records of a run, each read on demand
 manifest        manifest.json: all records, folded into one
 markdown        Markdown tables, and numbers and texts on one line
 summary         TREE_SUMMARY.md
+explain         decisions in numbers: what each check used, and what would have been enough
 replay          every decision made again from its recorded inputs
 storage_checks  checks of files and of the run's repository
 validation      checks of the manifest and of decisions; VALIDATION_REPORT.md"""

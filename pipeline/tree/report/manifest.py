@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import fsum
@@ -26,12 +26,10 @@ from pipeline.tree.rules.positions import (
     ROOT,
     EvalSlot,
     NodePlace,
-    RunLayout,
     parse_place,
     parse_slot,
 )
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
-from pipeline.tree.rules.sheet import CheckedRows, SheetRow
 from pipeline.tree.run.decisions import spending_of
 from pipeline.tree.run.records import EVENT_QUEUED, EVENT_STARTED, NEW_LIFE, TASK_STATES, EventLog, Record
 from pipeline.tree.run.seal import seal_record
@@ -39,86 +37,75 @@ from pipeline.tree.run.seal import seal_record
 EXPANDED, FRONTIER = "expanded", "frontier"
 
 
-def node_entry(found: RunRecords, place: NodePlace, receipts: Receipts) -> Record | None:
+def node_entry(records: RunRecords, place: NodePlace, receipts: Receipts) -> Record | None:
     """The entry of a node; None for a place that is empty or not decided yet."""
-    origin, code = (found.record(found.at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
+    at, config = records.at, records.config
+    origin, code = (records.record(at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
     if origin is None or code is None or origin["empty"]:
         return None
+    above = [parse_place(name) for name in origin["ancestors"]]
+    folders = [at.of_run(f"node_ideas/{each}") for each in (*above, place)]
+    tasks = records.assignments.get(place.depth, {"tasks": {}})["tasks"]
     return {
         "parent_node_id": origin["parent_node"],
         "depth": place.depth,
-        "status": EXPANDED if place.depth in found.promotions else FRONTIER,
+        "status": EXPANDED if place.depth in records.promotions else FRONTIER,
         "closed": origin["closed"],
-        "created_at": created_at(receipts, f"{found.run}:{place}.node"),
+        "created_at": created_at(receipts, f"{records.run}:{place}.node"),
         "commit": code["commit"],
         "tree": code["tree"],
-        "ref": f"refs/coppice/{found.run}/{place}",
-        "worktree_path": found.at.of_run(f"{NODES}/{place}"),
-        "baseline_results_csv_path": found.at.csv(place),
-        "baseline_results_csv_sha256": found.sha(found.at.csv(place)),
-        "metrics": node_means(found, place),
-        "sweep_config_limit": found.config["sweep_config_limit"],
-        "idea_chain": idea_chain(found, origin),
-        **_ideas(found, place, origin),
-        "dedupe": {"scope": found.config["dedupe_scope"], "skipped": _skipped(found, place)},
-        "artifacts": _artifacts(found, origin["from_eval"]),
+        "ref": f"refs/coppice/{records.run}/{place}",
+        "worktree_path": at.of_run(f"{NODES}/{place}"),
+        "baseline_results_csv_path": at.csv(place),
+        "baseline_results_csv_sha256": records.sha(at.csv(place)),
+        "metrics": node_means(records, place),
+        "sweep_config_limit": config["sweep_config_limit"],
+        "idea_chain": idea_chain(records, origin),
+        "node_ideas_dir": folders[-1],
+        "generated_idea_files": records.ideas(place),
+        "context_ideas_dirs": folders,
+        "context_idea_files": {path: records.sha(path) for each in above for path in records.ideas(each)},
+        "dedupe": {
+            "scope": config["dedupe_scope"],
+            "skipped": [
+                {"eval_id": slot, "duplicate_of": task["duplicate_of"], "identity": task["identity"]}
+                for slot, task in tasks.items()
+                if task["duplicate_of"] and parse_slot(slot).place == place
+            ],
+        },
+        "artifacts": _artifacts(records, origin["from_eval"]),
     }
 
 
-def node_means(found: RunRecords, place: NodePlace) -> dict[str, float]:
+def node_means(records: RunRecords, place: NodePlace) -> dict[str, float]:
     """The means of a node's rows, which are complete: other code never becomes a node."""
-    checked = found.baseline(place)
-    rows = checked.rows if checked and not checked.defects else ()
-    names = [metric["name"] for metric in found.config["metrics"]] if rows else []
-    return {name: fsum(row.metrics[name] for row in rows) / len(rows) for name in names}
+    checked = records.baseline(place)
+    if checked is None or checked.defects or not checked.rows:
+        return {}
+    names = (metric["name"] for metric in records.config["metrics"])
+    return {name: fsum(row.metrics[name] for row in checked.rows) / len(checked.rows) for name in names}
 
 
-def idea_chain(found: RunRecords, origin: Record) -> list[str]:
+def idea_chain(records: RunRecords, origin: Record) -> list[str]:
     """The ideas on the way to a node, followed upwards: the record may have been made in another run."""
     chain: list[str] = []
     above: Record | None = origin
     while above and above["from_eval"]:
         slot = parse_slot(above["from_eval"])
-        chain.append(found.at.idea(slot, "md"))
-        above = found.record(found.at.of_node(slot.place, "origin.json"))
-    return chain[::-1]
+        chain.insert(0, records.at.idea(slot, "md"))
+        above = records.record(records.at.of_node(slot.place, "origin.json"))
+    return chain
 
 
-def _ideas(found: RunRecords, place: NodePlace, origin: Record) -> Record:
-    above = [parse_place(name) for name in origin["ancestors"]]
-    return {
-        "node_ideas_dir": _folder(found, place),
-        "generated_idea_files": found.ideas(place),
-        "context_ideas_dirs": [_folder(found, each) for each in (*above, place)],
-        "context_idea_files": {path: found.sha(path) for each in above for path in found.ideas(each)},
-    }
-
-
-def _folder(found: RunRecords, place: NodePlace) -> str:
-    return found.at.of_run(f"node_ideas/{place}")
-
-
-def _skipped(found: RunRecords, place: NodePlace) -> list[Record]:
-    tasks = found.assignments.get(place.depth, {"tasks": {}})["tasks"]
-    return [
-        {"eval_id": slot, "duplicate_of": task["duplicate_of"], "identity": task["identity"]}
-        for slot, task in tasks.items()
-        if task["duplicate_of"] and parse_slot(slot).place == place
-    ]
-
-
-def _artifacts(found: RunRecords, source: str | None) -> Record:
+def _artifacts(records: RunRecords, source: str | None) -> Record:
     """The files that a node was made from; the root has its baseline alone."""
+    at, names = records.at, ("sweep.json", "sweep.log")
     if source is None:
-        names = {"sweep": "sweep.json", "sweep_log": "sweep.log"}
-        return {"promoted_from_eval_id": None, **{name: found.at.of_node(ROOT, file) for name, file in names.items()}}
+        sweep, log = (at.of_node(ROOT, name) for name in names)
+        return {"promoted_from_eval_id": None, "sweep": sweep, "sweep_log": log}
     slot = parse_slot(source)
-    names = {"summary": "summary.json", "change": "change.patch", "sweep": "sweep.json", "sweep_log": "sweep.log"}
-    return {
-        "promoted_from_eval_id": source,
-        **{name: found.at.of_eval(slot, file) for name, file in names.items()},
-        "candidate_results_csv_path": found.at.csv(slot),
-    }
+    files = {name: at.of_eval(slot, RECORD_FILES[name]) for name in ("summary", "change", "sweep", "sweep_log")}
+    return {"promoted_from_eval_id": source, **files, "candidate_results_csv_path": at.csv(slot)}
 
 
 def created_at(receipts: Receipts, target: str) -> str | None:
@@ -142,81 +129,74 @@ RECORD_FILES = {
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
-def evaluation_entry(found: RunRecords, slot: EvalSlot, lifecycle: Mapping[str, Any]) -> Record | None:
-    """The entry of an evaluation; None when nothing has been assigned to its slot yet."""
-    task = found.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot))
-    return None if task is None else _Evaluation(found, slot, task, lifecycle).record()
-
-
 class _Evaluation:
-    def __init__(self, found: RunRecords, slot: EvalSlot, task: Record, lifecycle: Mapping[str, Any]) -> None:
-        self.found, self.slot, self.task, self.lifecycle = found, slot, task, lifecycle
-        self.candidate, self.summary = self._read("candidate.json"), self._read("summary.json")
-        self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(found.config[key] for key in keys)]
+    def __init__(self, records: RunRecords, slot: EvalSlot, task: Record, lifecycle: Mapping[str, Any]) -> None:
+        self.records, self.slot, self.task, self.lifecycle = records, slot, task, lifecycle
+        self.candidate, self.summary = self._read("candidate.json") or {}, self._read("summary.json") or {}
+        self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(records.config[key] for key in keys)]
         names = (*self.before, "sweep")
         self.costs = {name: cost for name in names if (cost := self._read(f"{name}.cost.json"))}
-        promoted = found.promotions.get(slot.depth, {"decisions": {}, "spent": {}})
-        self.decision = promoted["decisions"].get(str(slot))
-        spent = promoted["spent"]
+        promoted = records.promotions.get(slot.depth, {"decisions": {}, "spent": {}})
+        self.decision, spent = promoted["decisions"].get(str(slot)), promoted["spent"]
         self.spent = [Spending(*spent[name]) for name in (str(slot), f"{slot}.idea") if name in spent]
 
+    def _path(self, name: str) -> str:
+        return self.records.at.of_eval(self.slot, name)
+
     def _read(self, name: str) -> Record | None:
-        return self.found.record(self.found.at.of_eval(self.slot, name))
+        return self.records.record(self._path(name))
 
     def record(self) -> Record:
+        status = self.summary.get("status", PENDING)
+        if status == PENDING and self.lifecycle.get("task_state") == TASK_STATES[EVENT_STARTED]:
+            status = TASK_STATES[EVENT_STARTED]
         return {
             "eval_id": str(self.slot),
             "parent_node_id": str(self.slot.place),
             "depth": self.slot.depth,
             **self._idea(),
-            **self._status_fields(),
+            "status": status,
+            "error": self._error() if status == FAILED else None,
             **self._lifecycle_fields(),
             **self._code(),
             **self._result_fields(),
-            "experiment_dir": self.found.at.of_run(f"eval/{self.slot}"),
+            "experiment_dir": self.records.at.of_run(f"eval/{self.slot}"),
             "files": self._files(),
             "decision": self.decision,
         }
 
     def _idea(self) -> Record:
-        path = self.found.at.idea(self.slot, "md")
+        records, path = self.records, self.records.at.idea(self.slot, "md")
         return {
             "idea_id": self.slot.idea,
             "idea_path": path,
             "idea_text_path": path,
-            "idea_sha256": self.found.sha(path),
-            "idea_title": idea_title((self.found.content(path) or b"").decode(errors="replace")),
-            "idea_source": (self.found.record(self.found.at.idea(self.slot, "json")) or {}).get("source"),
+            "idea_sha256": records.sha(path),
+            "idea_title": idea_title((records.content(path) or b"").decode(errors="replace")),
+            "idea_source": (records.record(records.at.idea(self.slot, "json")) or {}).get("source"),
             "empty": self.task["empty"],
             "empty_why": self.task["why"],
             "duplicate_of": self.task["duplicate_of"],
         }
 
-    def _status_fields(self) -> Record:
-        status = self.summary["status"] if self.summary else PENDING
-        if status == PENDING and self.lifecycle.get("task_state") == TASK_STATES[EVENT_STARTED]:
-            status = TASK_STATES[EVENT_STARTED]
-        return {"status": status, "error": self._error() if status == FAILED else None}
-
     def _error(self) -> Record:
         """The error of the first step that failed; a candidate that was not made has no steps after that."""
-        assert self.summary is not None
-        steps = [("implement", self.candidate, "calls.jsonl")]
-        steps += [(step, self._read(f"{step}.json"), f"{step}.log") for step in (*self.before, "sweep")]
-        stage, record, log = next(
-            (step for step in steps if step[1] and step[1]["status"] == FAILED), ("implement", {}, "calls.jsonl")
-        )
-        printed = f"{self.found.at.of_run('.coppice/logs')}/{self.slot}.implement.log"
-        log = self.found.at.of_eval(self.slot, log)
+        stage, record, log = "implement", self.candidate, self._path("calls.jsonl")
+        if record.get("status") != FAILED:
+            steps = ((step, self._read(f"{step}.json") or {}) for step in (*self.before, "sweep"))
+            stage, record = next((step for step in steps if step[1].get("status") == FAILED), ("implement", {}))
+            log = log if stage == "implement" else self._path(f"{stage}.log")
+        printed = f"{self.records.at.of_run('.coppice/logs')}/{self.slot}.implement.log"
         log = printed if stage == "implement" and os.path.exists(printed) else log
-        return {"stage": stage, "why": self.summary["why"], "exit": (record or {}).get("exit"), "log": log}
+        return {"stage": stage, "why": self.summary["why"], "exit": record.get("exit"), "log": log}
 
     def _lifecycle_fields(self) -> Record:
         attempts = {name: cost["attempts"] for name, cost in self.costs.items()}
-        state = self.summary["status"] if self.summary else TASK_STATES[EVENT_QUEUED]
-        known = dict.fromkeys(LIFECYCLE_FIELDS) | {"attempt": max(attempts.values(), default=None), "task_state": state}
+        state = self.summary.get("status", TASK_STATES[EVENT_QUEUED])
         return {
-            **known,
+            **dict.fromkeys(LIFECYCLE_FIELDS),
+            "attempt": max(attempts.values(), default=None),
+            "task_state": state,
             **{name: self.lifecycle[name] for name in LIFECYCLE_FIELDS if name in self.lifecycle},
             "attempts": attempts,
             "seconds": {name: cost["seconds"] for name, cost in self.costs.items()},
@@ -224,22 +204,23 @@ class _Evaluation:
         }
 
     def _code(self) -> Record:
-        made = self.candidate or {}
+        made = self.candidate
         commit, rounds = made.get("commit") or None, made.get("rounds", 0)
-        reviews = [self.found.at.of_eval(self.slot, f"review_round_{n}.md") for n in range(1, rounds + 1)]
         return {
             "parent_commit": made.get("parent") or None,
             "candidate_commit": commit,
             "candidate_tree": made.get("tree") or None,
-            "candidate_ref": f"refs/coppice/{self.found.run}/{self.slot}" if commit else None,
-            "candidate_worktree_path": self.found.at.of_run(f"{CANDIDATES}/{self.slot}"),
+            "candidate_ref": f"refs/coppice/{self.records.run}/{self.slot}" if commit else None,
+            "candidate_worktree_path": self.records.at.of_run(f"{CANDIDATES}/{self.slot}"),
             "approved": made.get("approved"),
-            "review_round_files": reviews,
+            "review_round_files": [self._path(f"review_round_{n}.md") for n in range(1, rounds + 1)],
             "change": {name: made[name] for name in ("files", "insertions", "deletions")} if commit else None,
         }
 
     def _result_fields(self) -> Record:
-        summary, at = self.summary or {}, self.found.at
+        summary, at = self.summary, self.records.at
+        stopped = self.records.stopped_after(self.slot) if summary else 0
+        cascade = self.records.cascade(self.slot.depth)  # by the first blocks, among the ideas of the depth
         return {
             "baseline_results_csv_path": at.csv(self.slot.place),
             "baseline_results_csv_sha256": summary.get("baseline_sha256") or None,
@@ -248,52 +229,40 @@ class _Evaluation:
             "candidate_rows_used": summary.get("rows_used"),
             "rows_expected": summary.get("rows_expected"),
             "defects": summary.get("defects", []),
-            "stopped_after_blocks": self._stopped_after() or None,
-            "cascade": self._cascade(),
+            "stopped_after_blocks": stopped or None,
+            "cascade": cascade and cascade["ideas"].get(str(self.slot)),
             "scoring_summary": summary.get("scoring_summary"),
-            "by_config": self._by_config() if summary.get("scoring_summary") else None,
+            "by_config": self._by_config(stopped) if summary.get("scoring_summary") else None,
         }
 
-    def _stopped_after(self) -> int:
-        return self.found.stopped_after(self.slot) if self.summary else 0
-
-    def _cascade(self) -> Record | None:
-        """The place of the evaluation on the first blocks among the ideas of its depth."""
-        found = self.found.cascade(self.slot.depth)
-        return found and found["ideas"].get(str(self.slot))
-
-    def _by_config(self) -> Record | None:
+    def _by_config(self, stopped: int) -> Record | None:
         """The comparison config by config; None unless both files are those that were scored, by today's spec."""
-        own, parent = self.found.content(self.found.at.csv(self.slot)), self.found.baseline(self.slot.place)
-        if not own or not parent or parent.defects or not self._are_scored(own):
+        records, place = self.records, self.slot.place
+        own, parent = records.content(records.at.csv(self.slot)), records.baseline(place)
+        if not own or not parent or parent.defects:
             return None
-        name = self.found.config["primary"]
-        better = next(metric["better"] for metric in self.found.config["metrics"] if metric["name"] == name)
-        before = means_by_config((row.config_id, row.metrics[name]) for row in self._parent_rows(parent))
+        shas = sha256(own).hexdigest(), records.sha(records.at.csv(place))
+        if shas != (self.summary["results_sha256"], self.summary["baseline_sha256"]):
+            return None
+        if records.expected_rows and stopped:
+            parent = parent.on_blocks(records.expected_rows.first_blocks(stopped).blocks)
+        name = records.config["primary"]
+        better = next(metric["better"] for metric in records.config["metrics"] if metric["name"] == name)
+        before = means_by_config((row.config_id, row.metrics[name]) for row in parent.rows)
         after = column_by_config(own.decode(errors="replace"), name, before)
         return compare_configs(better, before, after)._asdict() if after.keys() == before.keys() else None
 
-    def _parent_rows(self, parent: CheckedRows) -> Sequence[SheetRow]:
-        """The parent's rows that it is compared with."""
-        wanted, stopped = self.found.expected_rows, self._stopped_after()
-        return parent.on_blocks(wanted.first_blocks(stopped).blocks).rows if wanted and stopped else parent.rows
-
-    def _are_scored(self, own: bytes) -> bool:
-        baseline, scored = self.found.sha(self.found.at.csv(self.slot.place)), self.summary or {}
-        return (scored["results_sha256"], scored["baseline_sha256"]) == (sha256(own).hexdigest(), baseline)
-
     def _files(self) -> Record:
-        if self.summary is None or self.task["empty"]:
+        if not self.summary or self.task["empty"]:
             return {}
         names = RECORD_FILES | {step: f"{step}.json" for step in self.before}
         names |= {f"{step}_log": f"{step}.log" for step in self.before}
-        return {name: self.found.at.of_eval(self.slot, file) for name, file in names.items()}
+        return {name: self._path(file) for name, file in names.items()}
 
 
 def idea_title(text: str) -> str:
     """The first line of an idea."""
-    parsed = parse_idea(text).idea
-    lines = (line.strip(" #*") for line in (parsed.idea if parsed else text).splitlines())
+    lines = (line.strip(" #*") for line in parse_idea(text).sections.get("IDEA", text).splitlines())
     return next(filter(None, lines), "")
 
 
@@ -312,72 +281,69 @@ def fold_manifest(
 
     `config`: the run's, as its plan has it; `lifecycle`: of each evaluation, from a watcher of the run; `without`:
     paths of records that must not be believed."""
-    found, receipts = RunRecords(run, config, without), Receipts(run)
+    records, receipts = RunRecords(run, config, without), Receipts(run)
     receipts.names()  # many are going to be looked up
-    nodes = {str(p): record for p in found.all_places() if (record := node_entry(found, p, receipts))}
-    evaluations = {
-        str(slot): record
-        for slot in found.all_slots()
-        if (record := evaluation_entry(found, slot, lifecycle.get(str(slot), {})))
-    }
+    at, root = records.at, records.record(records.at.of_run("root.json")) or {}
+    nodes = {str(p): entry for p in records.shape.all_places() if (entry := node_entry(records, p, receipts))}
+    evaluations: dict[str, Record] = {}
+    for slot in records.shape.all_slots():  # those that something has been assigned to
+        if task := records.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot)):
+            evaluations[str(slot)] = _Evaluation(records, slot, task, lifecycle.get(str(slot), {})).record()
+    asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.shape.all_slots()}
+    asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.shape.all_slots()}
+    sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(OPENINGS)) else None
     return {
         "version": VERSION,
         "tree_run_id": run,
         "created_at": created_at(receipts, f"{run}:root"),
         "run_config": {**config, "max_total_idea_evals": config["budget"]["evals"]},
         "conversation_config": {"mode": "off"},
-        "root": _root(found),
-        "state": _state(found, nodes, evaluations),
-        "tasks": [{name: record[name] for name in TASK_FIELDS} for record in evaluations.values()],
+        "root": {
+            "repo": root.get("repo"),
+            "root_commit": root.get("commit"),
+            "root_tree": root.get("tree"),
+            "root_baseline_csv_path": at.csv(ROOT),
+            "root_baseline_csv_sha256": records.sha(at.csv(ROOT)),
+        },
+        "state": _state(records, nodes, evaluations),
+        "tasks": [{name: entry[name] for name in TASK_FIELDS} for entry in evaluations.values()],
         "nodes": nodes,
         "evaluations": evaluations,
-        "holdout": _holdout(run, config),
-        "conversations": _conversations(found),
-        "events": [*EventLog(found.at.of_run(EVENTS)).read()],
+        "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
+        "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
+        "events": [*EventLog(at.of_run(EVENTS)).read()],
     }
 
 
-def _root(found: RunRecords) -> Record:
-    root = found.record(found.at.of_run("root.json")) or {}
+def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[str, Record]) -> Record:
+    promotions, assignments = records.promotions, records.assignments
+    expanded: dict[str, list[str]] = {str(depth): [] for depth in promotions}
+    for name, each in nodes.items():
+        if each["status"] == EXPANDED:
+            expanded[str(each["depth"])].append(name)
+    # checkouts of candidates at work or left by a kill; the next build removes those that are not wanted
+    candidates = records.at.of_run(CANDIDATES)
+    swept = os.path.isdir(candidates) and not records.config["keep"]["rejected_worktrees"]
+    left = os.listdir(candidates) if swept else []
     return {
-        "repo": root.get("repo"),
-        "root_commit": root.get("commit"),
-        "root_tree": root.get("tree"),
-        "root_baseline_csv_path": found.at.csv(ROOT),
-        "root_baseline_csv_sha256": found.sha(found.at.csv(ROOT)),
-    }
-
-
-def _state(found: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[str, Record]) -> Record:
-    done = [*found.promotions]
-    of_depth = {d: [name for name, each in nodes.items() if each["depth"] == d] for d in range(len(done) + 1)}
-    return {
-        "current_depth": len(done),
-        "stop_reason": found.promotions[done[-1]]["stop_reason"] if done else None,
+        "current_depth": len(promotions),
+        "stop_reason": next(reversed(promotions.values()))["stop_reason"] if promotions else None,
         "frontier_node_ids": [name for name, each in nodes.items() if each["status"] == FRONTIER],
-        "expanded_node_ids_by_depth": {
-            str(d): [name for name in of_depth[d] if nodes[name]["status"] == EXPANDED] for d in done
-        },
-        "completed_depths": done,
-        "task_plan_by_depth": {str(d): [*record["tasks"]] for d, record in found.assignments.items()},
-        "depth_progress_by_depth": {str(d): _progress(found, d, evaluations) for d in found.assignments},
-        "beam_by_depth": {str(d + 1): found.promotions[d]["beam"] for d in done},
-        "deferred_cleanup": _left_over(found),
-        **_budget_state(found),
+        "expanded_node_ids_by_depth": expanded,
+        "completed_depths": [*promotions],
+        "task_plan_by_depth": {str(d): [*record["tasks"]] for d, record in assignments.items()},
+        "depth_progress_by_depth": {str(d): _progress(records, d, evaluations) for d in assignments},
+        "beam_by_depth": {str(d + 1): record["beam"] for d, record in promotions.items()},
+        "deferred_cleanup": [f"{candidates}/{name}" for name in sorted(left)],
+        **_budget_state(records),
     }
 
 
-def _holdout(run: str, config: Mapping[str, Any]) -> Record | None:
-    """The openings of the seal and their result; None where nothing is held out."""
-    found = seal_record(run) if config["holdout"] or os.path.exists(RunLayout(run).of_run(OPENINGS)) else None
-    return found and {name: found[name] for name in ("openings", "lacking", "result")}
-
-
-def _progress(found: RunRecords, depth: int, evaluations: Mapping[str, Record]) -> Record:
+def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]) -> Record:
     these = [each for each in evaluations.values() if each["depth"] == depth]
     ended = Counter(each["status"] for each in these)
     return {
-        "planned": len(found.slots(depth)),
+        "planned": len(records.shape.slots(depth)),
         "assigned": sum(not each["empty"] for each in these),
         **{status: ended[status] for status in (COMPLETED, FAILED, SKIPPED)},
         "unfinished": len(these) - ended[COMPLETED] - ended[FAILED] - ended[SKIPPED],
@@ -386,27 +352,10 @@ def _progress(found: RunRecords, depth: int, evaluations: Mapping[str, Record]) 
     }
 
 
-def _left_over(found: RunRecords) -> list[str]:
-    """Checkouts of candidates at work or left by a kill; the next build removes those that are not wanted."""
-    folder = found.at.of_run(CANDIDATES)
-    if found.config["keep"]["rejected_worktrees"] or not os.path.isdir(folder):
-        return []
-    return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
-
-
-def _budget_state(found: RunRecords) -> Record:
+def _budget_state(records: RunRecords) -> Record:
     """The amounts spent, and those left beside the reserved ones."""
-    last = max(found.assignments, default=None)
-    depth = {"spent": {}, "reserved": []} if last is None else found.promotions.get(last) or found.assignments[last]
-    reserved = dict.fromkeys(depth.get("reserved", ()), Ceiling(**found.config["ceiling"]))
-    ledger = BudgetLedger(BudgetLimits(**found.config["budget"]), reserved, spending_of(depth["spent"]))
+    last = max(records.assignments, default=None)
+    depth = {"spent": {}, "reserved": []} if last is None else records.promotions.get(last) or records.assignments[last]
+    reserved = dict.fromkeys(depth.get("reserved", ()), Ceiling(**records.config["ceiling"]))
+    ledger = BudgetLedger(BudgetLimits(**records.config["budget"]), reserved, spending_of(depth["spent"]))
     return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}
-
-
-def _conversations(found: RunRecords) -> dict[str, str]:
-    """The files of questions and answers, by target."""
-    paths = {}
-    for slot in found.all_slots():
-        paths[f"{slot}.idea"] = found.at.idea(slot, "calls.jsonl")
-        paths[f"{slot}.implement"] = found.at.of_eval(slot, "calls.jsonl")
-    return {name: path for name, path in paths.items() if os.path.exists(path) and os.path.getsize(path)}

@@ -15,13 +15,13 @@ BLANK = "-"
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> list[str]:
-    """A table as lines; `right`: columns of numbers."""
+    """A table as lines, none of them without rows; `right`: columns of numbers."""
     cells = [[table_cell(text) for text in row] for row in (header, *rows)]
     widths = [max(3, *map(display_width, column)) for column in zip(*cells, strict=True)]
     sides = [name in right for name in header]
     rule = [("-" * (size - 1) + ":") if side else "-" * size for size, side in zip(widths, sides, strict=True)]
     lines = [[_pad_cell(*each) for each in zip(row, widths, sides, strict=True)] for row in cells]
-    return [f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:])]
+    return [f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:])] if len(lines) > 1 else []
 
 
 def table_cell(text: str) -> str:
@@ -53,17 +53,14 @@ def format_number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def format_signed(value: float) -> str:
-    return f"{value:+.4g}"
-
-
 def format_score(value: float | None) -> str:
     return BLANK if value is None else f"{value:+.4f}"
 
 
 def format_change(before: float, after: float) -> str:
-    change = f"{format_number(before)} -> {format_number(after)} ({format_signed(after - before)})"
-    return change if after != before else f"{format_number(after)} (same)"
+    if after == before:
+        return f"{format_number(after)} (same)"
+    return f"{format_number(before)} -> {format_number(after)} ({after - before:+.4g})"
 
 
 def format_seconds(value: float) -> str:

@@ -5,10 +5,12 @@ is missing or was changed, so that nothing can be said).  Each is rebuilt as it 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import zip_longest
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -18,9 +20,9 @@ from pipeline.core.recipe import reads_of, same_request, writes_of
 from pipeline.git.command import GitProblem
 from pipeline.store.files import file_sha256, read_bytes
 from pipeline.store.receipts import Receipts
-from pipeline.tree.rules.explain import first_difference
+from pipeline.tree.rules.positions import own_name
 from pipeline.tree.run.decisions import DECIDERS, Decider
-from pipeline.tree.run.run_repo import ReadOnlyRepo
+from pipeline.tree.run.run_repo import open_as_is
 
 # Outcomes of a replay.
 SAME, DIFFERENT, STALE, LOST = "same", "different", "stale", "lost"
@@ -61,6 +63,12 @@ class RecordedDecision(NamedTuple):
         reads = reads_of(recipe, [*receipt.inputs])
         return Target(self.name, self.stage, reads, writes_of(recipe, receipt.outputs), recipe["params"])
 
+    @property
+    def order(self) -> tuple[int, int, list[int]]:
+        """Key to sort decisions: by depth, and there in the order in which they follow from each other."""
+        numbers = [*map(int, re.findall(r"[0-9]+", own_name(self.name)))]
+        return numbers[0], [*DECIDERS].index(self.stage), numbers
+
 
 class ReplayJob(NamedTuple):
     """The job of a stage that decides again: it reads the records, and writes elsewhere."""
@@ -72,9 +80,15 @@ class ReplayJob(NamedTuple):
 
 def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list[ReplayedDecision]:
     """Replay all decisions of a run; `recipes`: of the targets by today's spec, to tell edits."""
-    receipts = Receipts(run)
-    decisions = sorted(_decisions(receipts), key=_order)
-    made = {path: sha for name in receipts.names() for path, sha in _outputs(receipts, name)}
+    decisions: list[RecordedDecision] = []
+    made: dict[str, str] = {}
+    receipts, stages = Receipts(run), {decider.code.partition("/")[0]: stage for stage, decider in DECIDERS.items()}
+    for name in receipts.names():
+        if receipt := receipts.receipt(name):
+            made |= receipt.outputs
+            if stage := stages.get(receipt.recipe["stage"].partition("/")[0]):
+                decisions.append(RecordedDecision(name, stage, receipt))
+    decisions.sort(key=lambda decision: decision.order)
     with TemporaryDirectory(prefix="coppice-replay-") as folder:
         found = [_replay_one(decision, made, f"{folder}/{n}") for n, decision in enumerate(decisions)]
     if recipes is None:
@@ -85,36 +99,12 @@ def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list
     ]
 
 
-def _decisions(receipts: Receipts) -> Iterator[RecordedDecision]:
-    stages = {_unversioned(decider.code): stage for stage, decider in DECIDERS.items()}
-    for name in receipts.names():
-        receipt = receipts.receipt(name)
-        if receipt and (stage := stages.get(_unversioned(receipt.recipe["stage"]))):
-            yield RecordedDecision(name, stage, receipt)
-
-
-def _unversioned(code: str) -> str:
-    return code.partition("/")[0]
-
-
-def _order(decision: RecordedDecision) -> tuple[int, int, list[int]]:
-    """Key to sort decisions: by depth, and there in the order in which they follow from each other."""
-    numbers = [*map(int, re.findall(r"[0-9]+", decision.name.partition(":")[2]))]
-    return numbers[0], [*DECIDERS].index(decision.stage), numbers
-
-
-def _outputs(receipts: Receipts, name: str) -> Iterator[tuple[str, str]]:
-    receipt = receipts.receipt(name)
-    yield from receipt.outputs.items() if receipt else ()
-
-
 def _replay_one(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> ReplayedDecision:
-    name, decider = decision.name, DECIDERS[decision.stage]
-    code = decision.receipt.recipe["stage"]
+    name, decider, code = decision.name, DECIDERS[decision.stage], decision.receipt.recipe["stage"]
     if code != decider.code:
         return ReplayedDecision(name, STALE, f"it was decided by {code}, this Coppice has {decider.code}")
-    if obstacle := _changed_input(decision.receipt, made):
-        return ReplayedDecision(name, *obstacle)
+    if ending := _changed_input(decision.receipt, made):
+        return ReplayedDecision(name, *ending)
     try:
         differences = tuple(_rebuild(decision, decider, folder))
     except GitProblem as problem:
@@ -140,20 +130,74 @@ def _changed_input(receipt: Receipt, made: Mapping[str, str]) -> tuple[str, str]
 
 
 def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Iterator[RebuiltDifference]:
+    """Decide again; the differences of what comes out from the recorded files and from the receipt."""
     target = decision.target
     writes = {port: [f"{folder}/{path}" for path in group] for port, group in target.writes}
     for path in target.outputs:
         os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
-    decider.do(ReplayJob(target, dict(target.reads), writes), ReadOnlyRepo)
+    decider.do(ReplayJob(target, dict(target.reads), writes), open_as_is)
     for path, sha in decision.receipt.outputs.items():
-        yield from _compare_file(path, sha, read_bytes(f"{folder}/{path}"))
+        rebuilt = read_bytes(f"{folder}/{path}")
+        if not os.path.isfile(path):
+            yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
+        elif difference := first_difference(read_bytes(path), rebuilt):
+            yield RebuiltDifference(path, *difference)
+        elif (again := sha256(rebuilt).hexdigest()) != sha:
+            yield RebuiltDifference(path, "its receipt's sha256", sha, again)
 
 
-def _compare_file(path: str, sha: str, rebuilt: bytes) -> Iterator[RebuiltDifference]:
-    """Compare a rebuilt file with the recorded one, and with its receipt."""
-    if not os.path.isfile(path):
-        yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
-    elif place := first_difference(read_bytes(path), rebuilt):
-        yield RebuiltDifference(path, *place)
-    elif (again := sha256(rebuilt).hexdigest()) != sha:
-        yield RebuiltDifference(path, "its receipt's sha256", sha, again)
+_NOTHING = object()
+
+
+class FirstDifference(NamedTuple):
+    """The first difference of two records: `where`, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts."""
+
+    where: str
+    old: str
+    new: str
+
+
+def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
+    """The first difference: a key of two JSON records, or else a line."""
+    if old == new:
+        return None
+    sides = _record(old), _record(new)
+    in_records = None if _NOTHING in sides else _in_values("", *sides)
+    return in_records or _in_lines(old, new)
+
+
+def _record(content: bytes) -> Any:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return _NOTHING
+    return found if isinstance(found, Mapping) else _NOTHING
+
+
+def _in_values(where: str, old: Any, new: Any) -> FirstDifference | None:
+    if inner := [*_inner_values(where, old, new)]:
+        return next((found for each in inner if (found := _in_values(*each))), None)
+    texts = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
+    return FirstDifference(where, *texts) if texts[0] != texts[1] else None
+
+
+def _inner_values(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in sorted({*old, *new}):
+            yield f"{where}.{name}" if where else name, old.get(name, _NOTHING), new.get(name, _NOTHING)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for n, (a, b) in enumerate(zip(old, new, strict=True)):
+            yield f"{where}[{n}]", a, b
+
+
+def _value_text(value: Any) -> str:
+    if value is _NOTHING:
+        return "missing"
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _in_lines(old: bytes, new: bytes) -> FirstDifference:
+    """The first line that differs, its end included."""
+    lines = enumerate(zip_longest(old.splitlines(True), new.splitlines(True), fillvalue=None), 1)
+    number, (a, b) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
+    return FirstDifference(f"line {number}", *("missing" if line is None else ascii(line)[2:-1] for line in (a, b)))

@@ -18,34 +18,16 @@ from pipeline.git.repository import run_repository
 from pipeline.git.worktrees import Worktrees
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
-from pipeline.tree.rules.positions import (
-    BY_HAND,
-    CALIBRATION_FOLDER,
-    CANDIDATES,
-    EVENTS,
-    FIRST_PART,
-    HOLDOUT_FOLDER,
-    MANIFEST,
-    NODES,
-    OPENINGS,
-    REST_PART,
-    SUMMARY,
-    VALIDATION,
-    VERDICT,
-    RunLayout,
-    places_of,
-    slots_of,
-)
+from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import EventLog
 from pipeline.tree.run.seal import HOLDOUT_REF
-from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG
+from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG, shape_of
 
 
 class Problem(NamedTuple):
     """A fault found by a check; `path`: a file, a folder, a ref, or a field of the manifest."""
 
-    check: str
     path: str
     what: str
     remedy: str
@@ -67,7 +49,7 @@ Fault = tuple[str, str, str]
 
 
 def check_of(name: str, looked_at: int, faults: Iterable[Fault]) -> Check:
-    return Check(name, looked_at, tuple(Problem(name, *fault) for fault in faults))
+    return Check(name, looked_at, tuple(Problem(*fault) for fault in faults))
 
 
 def unequal_faults(rows: Iterable[tuple[str, object, object, str]], remedy: str) -> Iterator[Fault]:
@@ -81,10 +63,6 @@ def value_text(value: object) -> str:
     return "missing" if value is None else one_line(str(value), 80)
 
 
-# Files of a run's folder that no target writes.
-OWN_FILES = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
-OWN_FILES |= {CANDIDATES, BY_HAND, CALIBRATION_FOLDER, HOLDOUT_FOLDER, OPENINGS, VERDICT}
-
 _IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
 _DEPTH = re.compile(r"/depths/([0-9]+)")
 _POSITION = re.compile(r"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|(?<=/depths/)[0-9]+|(?<=/idea_)[0-9]+|(?<=/rows/)[0-9]+")
@@ -94,25 +72,24 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of all targets of a search, by the later target that needs all of them (a test holds it against the plan).
 
     It is derived from the configuration: a list recorded with the plan would be part of the recipe of `validate`."""
-    shape = config["beam_width"], config["ideas_per_node"]
-    paired = config["method"] == PAIRED
+    shape = shape_of(config)
+    recorded, paired = config["backends"]["ideas"] == PATCHES, config["method"] == PAIRED
     before = {"test": config["tests"], "checks": config["checks"] or config["protect"]}
     swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep_names("d0.n0", config)]
     swept += ["protected"] if config["protect"] else []
-    recorded = config["backends"]["ideas"] == PATCHES
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
-    for depth in range(config["max_depth"]):
-        steps = {"assign": True, "cascade": config["cascade"], "weigh": paired, "promote": True}
-        names = [f"d{depth}.{step}" for step, there in steps.items() if there]
-        by_hand = config["backends"]["coder"] == MANUAL
-        some = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
-        some |= {"early": config["cascade"], "score": True}
-        of_slot = [step for step, there in some.items() if there]
-        for slot in slots_of(depth, *shape):
-            names += [*(f"{slot}.{step}" for step in of_slot), *_sweep_names(str(slot), config)]
+    by_hand, cascade = config["backends"]["coder"] == MANUAL, config["cascade"]
+    each = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
+    each |= {"early": cascade, "score": True}
+    of_depth = {"assign": True, "cascade": cascade, "weigh": paired, "promote": True}
+    for depth in shape.depths:
+        names = [f"d{depth}.{step}" for step, there in of_depth.items() if there]
+        for slot in shape.slots(depth):
+            names += [f"{slot}.{step}" for step, there in each.items() if there]
+            names += _sweep_names(str(slot), config)
         found[f"d{depth}.promote"] = names
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
-        found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
+        found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in shape.places(depth + 1)]
     return found | {"validate": ["report"]}
 
 
@@ -141,43 +118,34 @@ def recorded_outputs(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str
 
 def check_files(run: str, outputs: Mapping[str, str], lacking: list[str]) -> Check:
     again = f"build again: coppice {run}"
-    faults: list[Fault] = [(f"{run}:{name}", "was not built, what comes after it was", again) for name in lacking]
-    faults += [fault for path, sha in outputs.items() if (fault := _file_fault(path, sha, again))]
+    faults = [(f"{run}:{name}", "was not built, what comes after it was", again) for name in lacking]
+    for path, sha in outputs.items():
+        sha_now = file_sha256(path) if os.path.isfile(path) else None
+        if sha_now is None:
+            faults.append((path, "is missing", again))
+        elif sha_now != sha:
+            what = f"was changed since it was written: sha256 {sha_now[:12]}…, recorded {sha[:12]}…"
+            faults.append((path, what, again))
     return check_of("files as their targets wrote them (sha256)", len(outputs) + len(lacking), faults)
-
-
-def _file_fault(path: str, sha: str, again: str) -> Fault | None:
-    if not os.path.isfile(path):
-        return path, "is missing", again
-    found = file_sha256(path)
-    if found == sha:
-        return None
-    return path, f"was changed since it was written: sha256 {found[:12]}…, recorded {sha[:12]}…", again
-
-
-def unreliable_paths(faults: Check) -> frozenset[str]:
-    """Paths of files whose contents must not be believed."""
-    return frozenset(problem.path for problem in faults.problems)
 
 
 def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[str, Any]) -> Check:
     """Check for files of others.  Files from when the search had a wider shape are its own: it may have it again."""
     top = f"runs/{run}"
-    known = {*outputs}
-    folders = {folder for path in outputs for folder in _parent_folders(path, top)} | _node_folders(top, config)
-    forms, positions = {*map(_form, known), *map(_form, folders)}, _event_positions(run)
+    # worktrees of nodes have folders, also those of empty places
+    folders = {f"{top}/{NODES}", *(f"{top}/{NODES}/{place}" for place in shape_of(config).all_places())}
+    for path in outputs:
+        while (path := os.path.dirname(path)) and path != top:
+            folders.add(path)
+    forms = {*map(_form, outputs), *map(_form, folders)}
+    events = EventLog(RunLayout(run).of_run(EVENTS)).read()
+    positions = {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
     found = [
         (path, "is no file of this search", "move it away, or remove it")
-        for path in _foreign_paths(top, top, known, folders)
+        for path in _foreign_paths(top, top, outputs, folders)
         if not (_form(path) in forms and _has_position_in(path, positions))
     ]
-    return check_of("files that belong to the search, and no others", len(known), found)
-
-
-def _event_positions(run: str) -> set[str]:
-    """The positions in the events of the run."""
-    events = EventLog(RunLayout(run).of_run(EVENTS)).read()
-    return {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
+    return check_of("files that belong to the search, and no others", len(outputs), found)
 
 
 def _has_position_in(path: str, positions: Collection[str]) -> bool:
@@ -193,47 +161,24 @@ def _form(path: str) -> str:
     return _POSITION.sub("*", path)
 
 
-def _parent_folders(path: str, top: str) -> Iterator[str]:
-    while (path := os.path.dirname(path)) and path != top:
-        yield path
-
-
-def _node_folders(top: str, config: Mapping[str, Any]) -> set[str]:
-    """Folders for worktrees of nodes, also of empty places."""
-    places = [p for depth in range(config["max_depth"] + 1) for p in places_of(depth, config["beam_width"])]
-    return {f"{top}/{NODES}", *(f"{top}/{NODES}/{place}" for place in places)}
-
-
-def _foreign_paths(folder: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
+def _foreign_paths(folder: str, top: str, known: Collection[str], folders: set[str]) -> Iterator[str]:
     """Foreign files; a folder that is foreign as a whole is named once."""
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
+    # the folders of a command's own outputs, which may hold anything
+    holds_outputs = folder in folders and os.path.dirname(folder) in (f"{top}/eval", f"{top}/nodes")
     for entry in found:
-        path = f"{folder}/{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
-            yield from _foreign_in_folder(path, top, known, folders)
-        elif path not in known and not (folder == top and _is_ours(entry.name)):
+        path, name = f"{folder}/{entry.name}", entry.name
+        if folder == top and name in OWN_FILES:
+            continue
+        if not entry.is_dir(follow_symlinks=False):
+            # a build may be about to put a new manifest in place
+            is_draft = folder == top and name.startswith(f"{MANIFEST}.") and name.endswith(".draft")
+            yield from () if path in known or is_draft else (path,)
+        elif path in folders:
+            yield from () if folder == f"{top}/{NODES}" else _foreign_paths(path, top, known, folders)
+        elif not (holds_outputs and (name == "out" or name.startswith("out."))):
             yield path
-
-
-def _is_ours(name: str) -> bool:
-    """True for a file of Coppice: a build may be about to put a new manifest in place."""
-    return name in OWN_FILES or (name.startswith(f"{MANIFEST}.") and name.endswith(".draft"))
-
-
-def _foreign_in_folder(path: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
-    parent, name = os.path.split(path)
-    if (parent == top and name in OWN_FILES) or (parent == f"{top}/{NODES}" and path in folders):
-        return
-    if path in folders:
-        yield from _foreign_paths(path, top, known, folders)
-    elif not (parent in folders and _is_output(name, parent, top)):
-        yield path
-
-
-def _is_output(name: str, parent: str, top: str) -> bool:
-    """True for a folder of a command's own outputs, which may hold anything."""
-    return os.path.dirname(parent) in (f"{top}/eval", f"{top}/nodes") and (name == "out" or name.startswith("out."))
 
 
 # By position: commit, tree and parent as they are recorded.
@@ -259,45 +204,26 @@ def placed_nodes(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_repository(manifest: Mapping[str, Any], all_known: bool) -> list[Check]:
     """Check the run's repository; `all_known`: no record is missing that might name another commit."""
-    run, wanted = manifest["tree_run_id"], recorded_states(manifest)
-    repo = run_repository(run)
+    run, wanted, nodes = manifest["tree_run_id"], recorded_states(manifest), placed_nodes(manifest)
+    where, repo, again = f"runs/{run}/repo.git", run_repository(run), _remedy(run, "root")
     if not wanted:
         none = (f"runs/{run}", "holds no search yet", f"build it: coppice {run}")
         return [check_of("a search that has begun", 1, [none])]
     if not os.path.isdir(f"{repo}/objects"):
-        missing = (f"runs/{run}/repo.git", "is missing", _remedy(run, "root"))
-        return [check_of("the repository of the run", 1, [missing])]
+        return [check_of("the repository of the run", 1, [(where, "is missing", again)])]
     try:
-        return _repository_checks(run, repo, manifest, wanted, all_known)
+        there, pins = commit_facts(repo, (commit for commit, _, _ in wanted.values())), pinned_commits(repo, run)
+        # nodes that are only decided may be pinned already
+        unplaced = {HOLDOUT_REF, *manifest["nodes"]} - wanted.keys()
+        pins = {name: commit for name, commit in pins.items() if name not in unplaced}
+        return [
+            check_of("commits, with their trees and parents", len(wanted), _commit_faults(run, wanted, there)),
+            check_of("refs that keep commits", len(wanted), _ref_faults(run, wanted, pins, all_known)),
+            check_of("worktrees of nodes", len(nodes), _worktree_faults(run, repo, nodes)),
+        ]
     except GitProblem as problem:
-        damaged = (f"runs/{run}/repo.git", f"is damaged: {problem}", f"remove it, then {_remedy(run, 'root')}")
+        damaged = (where, f"is damaged: {problem}", f"remove it, then {again}")
         return [check_of("the repository of the run", 1, [damaged])]
-
-
-def _repository_checks(
-    run: str, repo: str, manifest: Mapping[str, Any], wanted: States, all_known: bool
-) -> list[Check]:
-    there = commit_facts(repo, (commit for commit, _, _ in wanted.values()))
-    return [
-        check_of("commits, with their trees and parents", len(wanted), _commit_faults(run, wanted, there)),
-        check_of(
-            "refs that keep commits", len(wanted), _ref_faults(run, wanted, _known_pins(manifest, wanted), all_known)
-        ),
-        check_of(
-            "worktrees of nodes", len(placed_nodes(manifest)), _worktree_faults(run, repo, placed_nodes(manifest))
-        ),
-    ]
-
-
-def _known_pins(manifest: Mapping[str, Any], wanted: States) -> dict[str, str]:
-    """Pinned commits, without those of nodes that are only decided: they may be pinned already."""
-    run = manifest["tree_run_id"]
-    found = pinned_commits(run_repository(run), run)
-    return {
-        name: commit
-        for name, commit in found.items()
-        if name in wanted or name not in {HOLDOUT_REF, *manifest["nodes"]}
-    }
 
 
 def _remedy(run: str, name: str) -> str:
@@ -310,21 +236,20 @@ def _commit_faults(run: str, wanted: States, there: Mapping[str, CommitFacts]) -
         if commit not in there:
             yield f"runs/{run}/repo.git", f"the commit {commit} of {name} is missing", _remedy(run, name)
             continue
-        found = there[commit]
         where = f"runs/{run}/repo.git: commit {commit} of {name}"
-        rows = [(f"{where}: its tree", found.tree, tree, "the record says")]
-        rows += [(f"{where}: its parent", found.parent, parent, "the record says")] if parent else []
+        rows = [(f"{where}: its tree", there[commit].tree, tree, "the record says")]
+        rows += [(f"{where}: its parent", there[commit].parent, parent, "the record says")] if parent else []
         yield from unequal_faults(rows, _remedy(run, name))
 
 
-def _ref_faults(run: str, wanted: States, found: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
+def _ref_faults(run: str, wanted: States, pins: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
     for name, (commit, _, _) in wanted.items():
-        where = f"refs/coppice/{run}/{name}"
-        if name not in found:
+        where, pinned = f"refs/coppice/{run}/{name}", pins.get(name)
+        if pinned is None:
             yield where, f"is missing: git may drop commit {commit[:12]}", _remedy(run, name)
-        elif found[name] != commit:
-            yield where, f"is at {found[name][:12]}, the record says {commit[:12]}", _remedy(run, name)
-    for name in sorted(found.keys() - wanted.keys() if all_known else ()):
+        elif pinned != commit:
+            yield where, f"is at {pinned[:12]}, the record says {commit[:12]}", _remedy(run, name)
+    for name in sorted(pins.keys() - wanted.keys() if all_known else ()):
         yield f"refs/coppice/{run}/{name}", "keeps a commit that no record names", f"build again: coppice {run}"
 
 
@@ -333,7 +258,7 @@ def _worktree_faults(run: str, repo: str, nodes: Mapping[str, Any]) -> Iterator[
     for name, node in nodes.items():
         path, again = node["worktree_path"], _remedy(run, name)
         try:
-            worktree = there.at(name)
+            worktree = there.require(name)
         except GitProblem:
             yield path, "is no worktree of the run's repository: it was removed, or never added", again
             continue

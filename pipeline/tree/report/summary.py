@@ -21,43 +21,38 @@ from pipeline.tree.report.markdown import (
     table_cell,
 )
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
-from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, round_relative
-from pipeline.trust.series import round_significant
+from pipeline.tree.rules.beam import rank_numbers
+from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN
 
 GRADE_COLUMNS, VERDICT_COLUMNS = ("grade", "score"), ("verdict", "estimate", "between", "p")
 IDEA_WIDTH, WHY_WIDTH = 48, 100  # characters
 AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 
-ManifestRecord = Mapping[str, Any]
-EvaluationEntry = Mapping[str, Any]
+Manifest = Mapping[str, Any]
 
 
-def path_table(manifest: ManifestRecord, best: Sequence[str]) -> list[str]:
-    primary = manifest["run_config"]["primary"]
+def path_table(manifest: Manifest, best: Sequence[str]) -> list[str]:
+    primary, rows = manifest["run_config"]["primary"], []
     header = ["node", "idea", primary, "against the parent", "grade", "score"]
     header += ["against the root", "rank score", "commit"]
-    rows = [_step(manifest, name, primary) for name in best if name]
-    return markdown_table(header, rows, right=("score", "rank score")) if rows else []
+    for name in filter(None, best):
+        node = manifest["nodes"][name]
+        source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
+        idea, steps = "(the start)", [BLANK] * 5
+        if source and source["scoring_summary"]:
+            parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
+            idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
+            steps = [_change(parent, primary), parent["grade"], format_score(parent["score"])]
+            steps += [_change(root, primary), format_score(root["score"])]
+        rows.append([name, idea, _node_mean(node, primary), *steps, short_commit(node["commit"])])
+    return markdown_table(header, rows, right=("score", "rank score"))
 
 
-def _step(manifest: ManifestRecord, name: str, primary: str) -> list[str]:
-    node = manifest["nodes"][name]
-    source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
-    scores = (source or {}).get("scoring_summary")
-    if not source or not scores:
-        return [name, "(the start)", _node_mean(node, primary), *[BLANK] * 5, short_commit(node["commit"])]
-    parent, root = scores["recommendation"], scores["root_recommendation"]
-    deltas = [_change(each, primary) for each in (parent, root)]
-    idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
-    steps = [deltas[0], parent["grade"], format_score(parent["score"]), deltas[1], format_score(root["score"])]
-    return [name, idea, _node_mean(node, primary), *steps, short_commit(node["commit"])]
-
-
-def _node_mean(node: Mapping[str, Any], primary: str) -> str:
+def _node_mean(node: Manifest, primary: str) -> str:
     return format_number(node["metrics"][primary]) if primary in node["metrics"] else BLANK
 
 
-def _change(comparison: Mapping[str, Any], name: str) -> str:
+def _change(comparison: Manifest, name: str) -> str:
     detail = next(each for each in comparison["metrics"] if each["name"] == name)
     return format_change(detail["baseline"], detail["candidate"])
 
@@ -66,77 +61,64 @@ def short_commit(commit: str | None) -> str:
     return commit[:10] if commit else BLANK
 
 
-def beam_table(manifest: ManifestRecord) -> list[str]:
+def beam_table(manifest: Manifest) -> list[str]:
     """The beam of each depth, without depth 0, which is the root alone."""
-    rows = [
-        [depth, place, *_beam_cells(manifest, place, found)]
-        for depth, places in manifest["state"]["beam_by_depth"].items()
-        for place, found in places.items()
-    ]
-    header = ["depth", "place", "from", "idea", manifest["run_config"]["primary"], "why", "commit"]
-    return markdown_table(header, rows, right=("depth",)) if rows else []
+    primary, rows = manifest["run_config"]["primary"], []
+    for depth, places in manifest["state"]["beam_by_depth"].items():
+        for place, beam in places.items():
+            source, node = manifest["evaluations"].get(beam["promoted_from_eval_id"]), manifest["nodes"].get(place)
+            cells, commit = [BLANK, "(empty)", BLANK], BLANK
+            if source and node:
+                title, commit = clip_text(source["idea_title"], IDEA_WIDTH), short_commit(node["commit"])
+                cells = [source["eval_id"], title, _node_mean(node, primary)]
+            rows.append([depth, place, *cells, clip_text(beam["why"], WHY_WIDTH), commit])
+    return markdown_table(["depth", "place", "from", "idea", primary, "why", "commit"], rows, right=("depth",))
 
 
-def _beam_cells(manifest: ManifestRecord, place: str, found: Mapping[str, Any]) -> list[str]:
-    source, node = manifest["evaluations"].get(found["promoted_from_eval_id"]), manifest["nodes"].get(place)
-    if not source or not node:
-        return [BLANK, "(empty)", BLANK, clip_text(found["why"], WHY_WIDTH), BLANK]
-    mean = _node_mean(node, manifest["run_config"]["primary"])
-    title = clip_text(source["idea_title"], IDEA_WIDTH)
-    return [source["eval_id"], title, mean, clip_text(found["why"], WHY_WIDTH), short_commit(node["commit"])]
-
-
-def node_table(manifest: ManifestRecord) -> list[str]:
+def node_table(manifest: Manifest) -> list[str]:
     header = ["node", "status", "parent", "from", "ideas in it", "tried", "promoted", "worktree", "commit"]
     evaluations = [each for each in manifest["evaluations"].values() if not each["empty"]]
     tried = Counter(each["parent_node_id"] for each in evaluations)
     promoted = Counter(each["parent_node_id"] for each in evaluations if promoted_place(each))
     rows = [
         [
-            name,
-            node["status"],
-            node["parent_node_id"] or BLANK,
-            node["artifacts"]["promoted_from_eval_id"] or BLANK,
-            str(len(node["idea_chain"])),
-            str(tried[name]),
-            str(promoted[name]),
-            node["worktree_path"],
-            short_commit(node["commit"]),
+            *(name, node["status"], node["parent_node_id"] or BLANK),
+            *(node["artifacts"]["promoted_from_eval_id"] or BLANK, str(len(node["idea_chain"]))),
+            *(str(tried[name]), str(promoted[name]), node["worktree_path"], short_commit(node["commit"])),
         ]
         for name, node in manifest["nodes"].items()
     ]
-    return markdown_table(header, rows, right=("ideas in it", "tried", "promoted")) if rows else []
+    return markdown_table(header, rows, right=("ideas in it", "tried", "promoted"))
 
 
-def promoted_place(each: EvaluationEntry) -> str:
-    return (each["decision"] or {}).get("promoted_to_node_id") or ""
+def promoted_place(evaluation: Manifest) -> str:
+    return (evaluation["decision"] or {}).get("promoted_to_node_id") or ""
 
 
-def evaluation_table(manifest: ManifestRecord, rows: Mapping[str, EvaluationEntry]) -> list[str]:
+def evaluation_table(manifest: Manifest, rows: Mapping[str, Manifest]) -> list[str]:
     """A row an evaluation: `score` is against the parent, for the gate; `rank score` against the root."""
     config = manifest["run_config"]
-    guards = [metric["name"] for metric in config["metrics"] if metric["guard"]]
-    names = [config["primary"], *(name for name in guards if name != config["primary"])]
-    header = [
-        "slot",
-        "idea",
-        "status",
-        *(VERDICT_COLUMNS if config["method"] == PAIRED else GRADE_COLUMNS),
-        "rank score",
-        names[0],
-    ]
-    header += [f"{name} (guard)" for name in names[1:]]
+    primary, verdict = config["primary"], VERDICT_COLUMNS if config["method"] == PAIRED else GRADE_COLUMNS
+    guards = [metric["name"] for metric in config["metrics"] if metric["guard"] and metric["name"] != primary]
+    header = ["slot", "idea", "status", *verdict, "rank score", primary, *(f"{name} (guard)" for name in guards)]
     header += ["rows", "better/worse", "seconds", "attempts", "cost", "decision", "why"]
     right = ("score", "estimate", "p", "rank score", "rows", "better/worse", "seconds", "attempts")
-    return markdown_table(header, [[slot, *_row(each, names, header)] for slot, each in rows.items()], right)
+    lines = [[slot, *_row(each, [primary, *guards], header)] for slot, each in rows.items()]
+    return markdown_table(header, lines, right)
 
 
-def _row(each: EvaluationEntry, names: Sequence[str], header: Sequence[str]) -> Iterator[str]:
+def _row(each: Manifest, names: Sequence[str], header: Sequence[str]) -> Iterator[str]:
     scores, spent = each["scoring_summary"], each["spent"] or {"usd": 0, "tokens": 0, "seconds": 0}
     yield from (clip_text(each["idea_title"], IDEA_WIDTH), each["empty"] or each["status"])
     if scores:
         parent, root = scores["recommendation"], scores["root_recommendation"]
-        yield from (*_verdict_cells(parent), format_score(root["score"]))
+        evidence, score = parent["evidence"], format_score(parent["score"])
+        if evidence is None:
+            yield from (parent["grade"], score)
+        else:
+            bounds = f"{format_number(evidence['lower'])} to {format_number(evidence['upper'])}"
+            yield from (evidence["verdict"], score, bounds, format_number(evidence["p"]))
+        yield format_score(root["score"])
         yield from (_change(parent, name) for name in names)
     else:
         yield from [BLANK] * (header.index("rows") - 3)
@@ -145,85 +127,63 @@ def _row(each: EvaluationEntry, names: Sequence[str], header: Sequence[str]) -> 
     yield format_seconds(spent["seconds"]) if spent["seconds"] else BLANK
     yield str(each["attempt"]) if each["attempt"] else BLANK
     yield format_money(spent["usd"], spent["tokens"])
-    yield from _decision_cells(each)
+    if (decision := each["decision"]) is None:
+        yield from ("not yet", BLANK)
+    else:
+        to = promoted_place(each)
+        yield f"promoted: {to}" if to else f"no: {decision['failed_check']}"
+        yield clip_text(decision["why"], WHY_WIDTH)
 
 
-def _verdict_cells(parent: Mapping[str, Any]) -> tuple[str, ...]:
-    evidence = parent["evidence"]
-    if evidence is None:
-        return parent["grade"], format_score(parent["score"])
-    bounds = f"{format_number(evidence['lower'])} to {format_number(evidence['upper'])}"
-    return evidence["verdict"], format_score(parent["score"]), bounds, format_number(evidence["p"])
+def progress_table(manifest: Manifest) -> list[str]:
+    """The counts of each depth; of each reason for an empty slot the first one in full."""
+    names, rows = ("planned", "assigned", "completed", "failed", "skipped", "unfinished", "promoted"), []
+    for depth, counts in manifest["state"]["depth_progress_by_depth"].items():
+        why: dict[str, str] = {}
+        for each in manifest["evaluations"].values():
+            if each["depth"] == int(depth):
+                why.setdefault(each["empty"], each["empty_why"])
+        reasons = [f"{count} {word} ({clip_text(why[word], WHY_WIDTH)})" for word, count in counts["empty"].items()]
+        rows.append([depth, *(str(counts[name]) for name in names), "; ".join(reasons)])
+    return markdown_table(["depth", *names, "why slots are empty"], rows, right=("depth", *names))
 
 
-def _decision_cells(each: EvaluationEntry) -> tuple[str, str]:
-    decision, to = each["decision"], promoted_place(each)
-    if decision is None:
-        return "not yet", BLANK
-    return (f"promoted: {to}" if to else f"no: {decision['failed_check']}"), clip_text(decision["why"], WHY_WIDTH)
-
-
-def progress_table(manifest: ManifestRecord) -> list[str]:
-    names = ("planned", "assigned", "completed", "failed", "skipped", "unfinished", "promoted")
-    rows = [
-        [depth, *(str(counts[name]) for name in names), _reasons(manifest, int(depth), counts["empty"])]
-        for depth, counts in manifest["state"]["depth_progress_by_depth"].items()
-    ]
-    return markdown_table(["depth", *names, "why slots are empty"], rows, right=("depth", *names)) if rows else []
-
-
-def _reasons(manifest: ManifestRecord, depth: int, empty: Mapping[str, int]) -> str:
-    """Each reason for an empty slot with its number, and the first one in full."""
-    these = [each for each in manifest["evaluations"].values() if each["depth"] == depth]
-    first = {word: next(each["empty_why"] for each in these if each["empty"] == word) for word in empty}
-    return "; ".join(f"{count} {word} ({clip_text(first[word], WHY_WIDTH)})" for word, count in empty.items())
-
-
-def budget_table(manifest: ManifestRecord) -> list[str]:
+def budget_table(manifest: Manifest) -> list[str]:
+    """Amounts allowed and spent, and a warning of evaluations that cost more than was reserved."""
     state, config = manifest["state"], manifest["run_config"]
-    sides = (config["budget"], state["spent"], state["left"], config["ceiling"])
+    most = config["ceiling"]
+    sides = (config["budget"], state["spent"], state["left"], most)
     rows = [
         [label, *(BLANK if side[name] is None else f"{side[name]:,.12g}" for side in sides)]
         for name, label in AMOUNTS.items()
     ]
     header = ["", "limit", "spent", "left", "at most for one"]
-    return [*markdown_table(header, rows, right=header[1:]), *_overspent(manifest)]
+    lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
+    spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
+    dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
+    warning = f"**More than `per_eval` allows:** {dear}. The budget held less than was meant; raise `per_eval`."
+    return [*lines, "", warning] if dear else lines
 
 
-def _overspent(manifest: ManifestRecord) -> list[str]:
-    """A warning of evaluations that cost more than was reserved: the search may have exceeded its budget."""
-    names = [name for name, each in manifest["evaluations"].items() if _costs_more(each["spent"], manifest)]
-    if not names:
-        return []
-    return [
-        "",
-        f"**More than `per_eval` allows:** {', '.join(names)}. The budget held less than was meant; raise `per_eval`.",
-    ]
-
-
-def _costs_more(spent: Mapping[str, float] | None, manifest: ManifestRecord) -> bool:
-    most = manifest["run_config"]["ceiling"]
-    return spent is not None and any(most[name] is not None and spent[name] > most[name] for name in AMOUNTS)
-
-
-def holdout_lines(holdout: Mapping[str, Any]) -> Iterator[str]:
+def holdout_lines(holdout: Manifest) -> Iterator[str]:
     result, openings = holdout["result"], holdout["openings"]
     if result:
         yield _verdict(result)
     if len(openings) > 1:
         yield f"Opened {len(openings)} times: only what was found the first time is fresh."
-    for line in openings if len(openings) > 1 else ():
-        yield f"- {_opening_line(line)}"
+        for line in openings:
+            again = ", by --reopen" if line.get("reopened") else ""
+            known = f"{line['when']}: {line['final']}, commit {line['commit'][:10]}{again}" if "final" in line else ""
+            yield f"- {known or clip_text(line['why'], 100)}"
     if holdout["lacking"]:
         yield f"From holdout.jsonl {plural(holdout['lacking'], 'line')} had been taken; what else was, nobody knows."
 
 
-def _verdict(result: Mapping[str, Any]) -> str:
+def _verdict(result: Manifest) -> str:
     found = result["comparison"]
     held = plural(len(result["blocks"]), "block") if result["blocks"] else plural(len(result["configs"]), "config")
-    primary = next(each for each in found["metrics"] if each["name"] == result["primary"])
-    change = f"{primary['name']} {format_change(primary['baseline'], primary['candidate'])}"
     start = f"{result['final']} against the start on {held} held out:"
+    change = f"{result['primary']} {_change(found, result['primary'])}"
     if (evidence := found["evidence"]) is None:
         return f"{start} {change}, score {format_number(found['score'])}."
     numbers = [format_number(evidence[name]) for name in ("estimate", "lower", "upper")]
@@ -233,32 +193,26 @@ def _verdict(result: Mapping[str, Any]) -> str:
     )
 
 
-def _opening_line(line: Mapping[str, Any]) -> str:
-    if "final" not in line:
-        return clip_text(line["why"], 100)
-    again = ", by --reopen" if line["reopened"] else ""
-    return f"{line['when']}: {line['final']}, commit {line['commit'][:10]}{again}"
-
-
 DRY_RUN_NOTE = (
     "> **Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
 )
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
-Manifest = Mapping[str, Any]
-
 
 def summary_text(manifest: Manifest) -> str:
     best = best_path(manifest)
+    sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
+    failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
+    failures = [f"- {n}: {table_cell(clip_text(e['why'], 200))} (log: {e['log']})" for n, e in failed.items()]
     sections = [
         ("", [*_opening(manifest, best[-1]), "", scoring_sentence(manifest["run_config"])]),
-        ("Held out", _held_out(manifest)),
+        ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
         ("Best path", path_table(manifest, best)),
         ("Look twice", [*_remarks(manifest)]),
         ("Beam", beam_table(manifest)),
         ("Nodes", node_table(manifest)),
         *_depths(manifest),
-        ("Failures", [*_failures(manifest)]),
+        ("Failures", failures),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
         ("How to look at it", _commands(manifest, best[-1])),
@@ -285,10 +239,8 @@ def node_rank(manifest: Manifest, name: str) -> tuple[float, float]:
     if not evaluation or not evaluation["scoring_summary"]:
         return 0.0, 0.0
     root = evaluation["scoring_summary"]["root_recommendation"]
-    delta = round_significant(root["primary_delta"])
-    if root["evidence"] or root["score"] is None:  # what an estimate is shrunk by is not the same at all depths
-        return delta, delta
-    return round_relative(root["score"]), delta
+    # what an estimate is shrunk by is not the same at all depths
+    return rank_numbers(None if root["evidence"] else root["score"], root["primary_delta"])
 
 
 def headline(manifest: Manifest) -> str:
@@ -296,7 +248,7 @@ def headline(manifest: Manifest) -> str:
     return " ".join(line for line in _opening(manifest, best_path(manifest)[-1]) if line).replace("**", "")
 
 
-def scoring_sentence(config: Mapping[str, Any]) -> str:
+def scoring_sentence(config: Manifest) -> str:
     """The meaning of a promotion."""
     if config["method"] != PAIRED:
         return "Scored by weighted_means, which does not tell luck from progress."
@@ -310,15 +262,14 @@ def scoring_sentence(config: Mapping[str, Any]) -> str:
 def _opening(manifest: Manifest, best: str) -> list[str]:
     state, config = manifest["state"], manifest["run_config"]
     stop = f"Stopped: **{state['stop_reason']}**" if state["stop_reason"] else "**Still going on**"
-    counts = [
-        f"{sum(each[name] for each in state['depth_progress_by_depth'].values())} {name}"
-        for name in ("completed", "failed", "skipped", "unfinished")
-    ]
-    lines = [
+    depths = state["depth_progress_by_depth"].values()
+    names = ("completed", "failed", "skipped", "unfinished")
+    counts = ", ".join(f"{sum(each[name] for each in depths)} {name}" for name in names)
+    return [
         *([DRY_RUN_NOTE, ""] if config["dry_run"] else []),
-        f"{stop}, {state['current_depth']} of {config['max_depth']} depths done. Evaluations: {', '.join(counts)}.",
+        f"{stop}, {state['current_depth']} of {config['max_depth']} depths done. Evaluations: {counts}.",
+        *(["", _best(manifest, best)] if best else []),
     ]
-    return [*lines, "", _best(manifest, best)] if best else lines
 
 
 def _best(manifest: Manifest, best: str) -> str:
@@ -330,17 +281,17 @@ def _best(manifest: Manifest, best: str) -> str:
     if primary not in start["metrics"] or primary not in found["metrics"]:
         return f"Best was **{best}**; its baseline is not there as the spec has it now."
     change = format_change(start["metrics"][primary], found["metrics"][primary])
-    scores = manifest["evaluations"][found["artifacts"]["promoted_from_eval_id"]]["scoring_summary"]
-    root = scores["root_recommendation"]
-    what = "estimate" if root["evidence"] else "score"  # one is in units of the metric, one is not
-    return f"Best: **{best}**, {primary} {change}, {what} {format_score(root['score'])} against the root."
+    source = manifest["evaluations"][found["artifacts"]["promoted_from_eval_id"]]
+    root = source["scoring_summary"]["root_recommendation"]
+    kind = "estimate" if root["evidence"] else "score"  # one is in units of the metric, one is not
+    return f"Best: **{best}**, {primary} {change}, {kind} {format_score(root['score'])} against the root."
 
 
 def _remarks(manifest: Manifest) -> Iterator[str]:
     primary = manifest["run_config"]["primary"]
     for name, each in manifest["evaluations"].items():
-        if each["by_config"] and each["by_config"]["beyond"]:
-            found = each["by_config"]
+        found = each["by_config"]
+        if found and found["beyond"]:
             heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
             yield (
                 f"- {name} ({table_cell(clip_text(each['idea_title'], 60))}): "
@@ -352,43 +303,23 @@ def _remarks(manifest: Manifest) -> Iterator[str]:
 
 
 def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
+    evaluations = manifest["evaluations"].items()
     for depth in manifest["state"]["depth_progress_by_depth"]:
-        rows = {
-            name: each
-            for name, each in manifest["evaluations"].items()
-            if each["depth"] == int(depth) and each["empty"] not in SILENT_REASONS
-        }
-        lines = [*evaluation_table(manifest, rows), *_cascade_lines(manifest, rows)] if rows else []
-        yield f"Evaluations at depth {depth}", lines
-
-
-def _held_out(manifest: Manifest) -> list[str]:
-    if (found := manifest["holdout"]) is None:
-        return []
-    sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
-    return [*holdout_lines(found)] or [sealed]
+        here = {name: each for name, each in evaluations if each["depth"] == int(depth)}
+        rows = {name: each for name, each in here.items() if each["empty"] not in SILENT_REASONS}
+        yield f"Evaluations at depth {depth}", [*evaluation_table(manifest, rows), *_cascade_lines(manifest, rows)]
 
 
 def _cascade_lines(manifest: Manifest, rows: Manifest) -> Iterator[str]:
     """The decision of the cascade, best ideas first."""
-    early = sorted((name for name in rows if rows[name]["cascade"]), key=lambda name: rows[name]["cascade"]["place"])
+    early = {name: each["cascade"] for name, each in rows.items() if each["cascade"]}
     if early:
         blocks, count = manifest["run_config"]["cascade"]["blocks"], len(manifest["run_config"]["blocks"]["ids"])
-        seen = {name: f"{name} (t {format_number(rows[name]['cascade']['t'])})" for name in early}
-        on = [seen[name] for name in early if rows[name]["cascade"]["goes_on"]]
-        off = [seen[name] for name in early if not rows[name]["cascade"]["goes_on"]]
-        yield ""
-        yield (
-            f"Cascade: after {blocks} of {count} blocks {join_names(on)} went on"
-            f"{f'; {join_names(off)} stopped there' if off else ''}."
-        )
-
-
-def _failures(manifest: Manifest) -> Iterator[str]:
-    for name, each in manifest["evaluations"].items():
-        if each["error"]:
-            why, log = table_cell(clip_text(each["error"]["why"], 200)), each["error"]["log"]
-            yield f"- {name}: {why} (log: {log})"
+        sides: dict[bool, list[str]] = {True: [], False: []}
+        for name, found in sorted(early.items(), key=lambda idea: idea[1]["place"]):
+            sides[found["goes_on"]].append(f"{name} (t {format_number(found['t'])})")
+        stopped = f"; {join_names(sides[False])} stopped there" if sides[False] else ""
+        yield from ("", f"Cascade: after {blocks} of {count} blocks {join_names(sides[True])} went on{stopped}.")
 
 
 def _commands(manifest: Manifest, best: str) -> list[str]:
@@ -396,9 +327,9 @@ def _commands(manifest: Manifest, best: str) -> list[str]:
     if not best:
         return []
     run, root, found = manifest["tree_run_id"], manifest["root"], manifest["nodes"][best]
-    git, source = f"git -C runs/{run}/repo.git", found["artifacts"]["promoted_from_eval_id"]
+    git = f"git -C runs/{run}/repo.git"
     lines = [f"cd {found['worktree_path']}  # the files of {best}"]
-    if source:
+    if found["artifacts"]["promoted_from_eval_id"]:
         lines += [
             f"{git} diff {root['root_commit']} {found['commit']}  # all that was changed since the start",
             f"{git} diff {found['ref']}~1 {found['ref']}  # the last step",

@@ -1,31 +1,21 @@
 """Validate a search: its files, repository, decisions and manifest agree.
 
 Changes nothing.  Order: files, foreign files, repository, decisions made again, then the manifest by itself (nodes and
-their evaluations, frontier, stop reason; STOP_CHECKS has a row for each reason to stop).  A file that differs from its
-receipt is named once, and its contents are ignored."""
+their evaluations, frontier, stop reason).  A file that differs from its receipt is named once, and its contents are
+ignored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.core.text import plural
+from pipeline.tree.report import storage_checks as storage
 from pipeline.tree.report.manifest import EXPANDED, FRONTIER, LIFECYCLE_FIELDS, fold_manifest
 from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
 from pipeline.tree.report.replay import replay_decisions
-from pipeline.tree.report.storage_checks import (
-    Check,
-    Fault,
-    Problem,
-    check_files,
-    check_foreign_files,
-    check_of,
-    check_repository,
-    recorded_outputs,
-    unequal_faults,
-    unreliable_paths,
-    value_text,
-)
+from pipeline.tree.report.storage_checks import Check, Fault, Problem, check_of, unequal_faults, value_text
+from pipeline.tree.report.summary import promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.rules.budget import BUDGET_STOPS
@@ -64,31 +54,31 @@ def _node_faults(manifest: Manifest) -> Iterator[Fault]:
 def _child_rows(
     where: str, name: str, node: Manifest, parent: Manifest, source: Manifest
 ) -> Iterator[tuple[str, object, object, str]]:
-    of, chain = f"{source['eval_id']}'s is", [*parent["idea_chain"], source["idea_path"]]
-    to = (source["decision"] or {}).get("promoted_to_node_id")
-    yield f"evaluations.{source['eval_id']}.decision.promoted_to_node_id", to, name, "the node that comes from it is"
+    slot, of = source["eval_id"], f"{source['eval_id']}'s is"
+    decided = f"evaluations.{slot}.decision.promoted_to_node_id"
+    yield decided, promoted_place(source) or None, name, "the node that comes from it is"
     yield f"{where}.parent_node_id", node["parent_node_id"], source["parent_node_id"], of
     yield f"{where}.depth", node["depth"], parent["depth"] + 1, "one more than its parent's is"
     yield f"{where}.commit", node["commit"], source["candidate_commit"], of
     yield f"{where}.tree", node["tree"], source["candidate_tree"], of
-    own, csv = node["baseline_results_csv_sha256"], source["candidate_results_csv_sha256"]
-    yield from ((f"{where}.baseline_results_csv_sha256", own, csv, of),) if own else ()
+    if own := node["baseline_results_csv_sha256"]:
+        yield f"{where}.baseline_results_csv_sha256", own, source["candidate_results_csv_sha256"], of
+    chain = [*parent["idea_chain"], source["idea_path"]]
     yield f"{where}.idea_chain", node["idea_chain"], chain, "its parent's and its own idea are"
-    yield f"{where}: status of {source['eval_id']}", source["status"], COMPLETED, "of what is promoted it is"
-    yield f"{where}: approval of {source['eval_id']}", source["approved"], True, "of what is promoted it is"
+    yield f"{where}: status of {slot}", source["status"], COMPLETED, "of what is promoted it is"
+    yield f"{where}: approval of {slot}", source["approved"], True, "of what is promoted it is"
 
 
 def _evaluation_faults(manifest: Manifest) -> Iterator[Fault]:
     nodes, folder = manifest["nodes"], f"runs/{manifest['tree_run_id']}/artifacts/"
     for name, each in manifest["evaluations"].items():
-        where, parent = f"evaluations.{name}", nodes.get(each["parent_node_id"])
-        to = (each["decision"] or {}).get("promoted_to_node_id")
+        where, parent, to = f"evaluations.{name}", nodes.get(each["parent_node_id"]), promoted_place(each)
         if parent is None and not each["empty"]:
             yield f"{where}.parent_node_id", f"names {each['parent_node_id']}, and there is no such node", REMEDY
         elif parent and each["parent_commit"]:
             rows = [(f"{where}.parent_commit", each["parent_commit"], parent["commit"], "the node's is")]
             yield from unequal_faults(rows, REMEDY)
-        if to and nodes.get(to, {"artifacts": {}})["artifacts"].get("promoted_from_eval_id") != name:
+        if to and (to not in nodes or nodes[to]["artifacts"]["promoted_from_eval_id"] != name):
             yield f"{where}.decision.promoted_to_node_id", f"names {to}, which does not come from it", REMEDY
         for key in ("candidate_results_csv_path", "baseline_results_csv_path"):
             if each[key] and not each[key].startswith(folder):
@@ -99,94 +89,80 @@ def _state_faults(manifest: Manifest) -> Iterator[Fault]:
     state, nodes = manifest["state"], manifest["nodes"]
     current = state["current_depth"]
     of_depth = {str(d): [name for name, node in nodes.items() if node["depth"] == d] for d in range(current + 1)}
-    expanded = {str(d): of_depth[str(d)] for d in range(current)}
-    rows: list[tuple[str, object, object, str]] = [
-        ("state.completed_depths", state["completed_depths"], [*range(current)], "by current_depth they are"),
-        ("state.frontier_node_ids", state["frontier_node_ids"], of_depth[str(current)], "nodes of current_depth are"),
-        ("state.expanded_node_ids_by_depth", state["expanded_node_ids_by_depth"], expanded, "nodes above it are"),
-    ]
+    frontier = of_depth.pop(str(current))
+    yield from unequal_faults(
+        [
+            ("state.completed_depths", state["completed_depths"], [*range(current)], "by current_depth they are"),
+            ("state.frontier_node_ids", state["frontier_node_ids"], frontier, "nodes of current_depth are"),
+            ("state.expanded_node_ids_by_depth", state["expanded_node_ids_by_depth"], of_depth, "nodes above it are"),
+        ],
+        REMEDY,
+    )
     for name, node in nodes.items():
         status = EXPANDED if node["depth"] < current else FRONTIER
-        rows.append((f"nodes.{name}.status", node["status"], status, "at its depth it is"))
-    yield from unequal_faults(rows, REMEDY)
-    yield from _beam_faults(manifest)
-    yield from _stop_faults(manifest)
-
-
-def _beam_faults(manifest: Manifest) -> Iterator[Fault]:
-    """Faults between the decided beam and the nodes."""
-    for depth, places in manifest["state"]["beam_by_depth"].items():
-        for place, found in places.items():
-            node, source = manifest["nodes"].get(place), found["promoted_from_eval_id"]
+        yield from unequal_faults([(f"nodes.{name}.status", node["status"], status, "at its depth it is")], REMEDY)
+    for depth, places in state["beam_by_depth"].items():
+        for place, beam in places.items():
+            node, source = nodes.get(place), beam["promoted_from_eval_id"]
             if source and node is None:
                 yield f"nodes.{place}", f"is missing, though {source} was promoted to it", REMEDY
             elif node and node["artifacts"]["promoted_from_eval_id"] != source:
                 yield f"state.beam_by_depth.{depth}.{place}", "names another evaluation than the node does", REMEDY
+    yield from _stop_faults(manifest)
 
 
 def _stop_faults(manifest: Manifest) -> Iterator[Fault]:
     state, config = manifest["state"], manifest["run_config"]
     stop, current = state["stop_reason"], state["current_depth"]
-    where = "state.stop_reason"
+    where, mistakes = "state.stop_reason", _stop_mistakes(manifest)
     if stop is None and current >= config["max_depth"]:
         yield where, f"is missing, though all {current} depths are done", REMEDY
     elif stop is None and current and not state["frontier_node_ids"] and config["stop_on_empty_frontier"]:
         yield where, "is missing, though no node is left to expand", REMEDY
-    elif stop is not None and stop not in STOP_CHECKS:
-        yield where, f"'{stop}' is unknown; there are {', '.join(STOP_CHECKS)}", REMEDY
-    elif stop is not None and (why := STOP_CHECKS[stop](manifest)):
-        yield where, f"is {stop}, but {why}", REMEDY
+    elif stop is not None and stop not in mistakes:
+        yield where, f"'{stop}' is unknown; there are {', '.join(mistakes)}", REMEDY
+    elif stop is not None and mistakes[stop]:
+        yield where, f"is {stop}, but {mistakes[stop]}", REMEDY
 
 
-def _depths_fault(manifest: Manifest) -> str:
-    current, most = manifest["state"]["current_depth"], manifest["run_config"]["max_depth"]
-    return "" if current == most else f"{current} of {most} depths are done"
+def _stop_mistakes(manifest: Manifest) -> dict[str, str]:
+    """Mistakes by reason to stop: why it cannot be the reason; empty where it can."""
+    state, config = manifest["state"], manifest["run_config"]
+    current, most, left = state["current_depth"], config["max_depth"], state["frontier_node_ids"]
+    failed = state["depth_progress_by_depth"].get(str(current - 1), {"failed": 0})["failed"]
+    is_strict = failed and config["strict_fail"]
+    return {
+        MAX_DEPTH: "" if current == most else f"{current} of {most} depths are done",
+        EMPTY_FRONTIER: f"there are nodes to expand: {', '.join(left)}" if left else "",
+        STRICT_FAILURE: "" if is_strict else f"{failed} evaluations of depth {current - 1} failed",
+        **{reason: _limit_mistake(name, manifest) for name, reason in BUDGET_STOPS.items()},
+    }
 
 
-def _frontier_fault(manifest: Manifest) -> str:
-    left = manifest["state"]["frontier_node_ids"]
-    return f"there are nodes to expand: {', '.join(left)}" if left else ""
-
-
-def _strict_fault(manifest: Manifest) -> str:
-    last = str(manifest["state"]["current_depth"] - 1)
-    failed = manifest["state"]["depth_progress_by_depth"].get(last, {"failed": 0})["failed"]
-    return "" if failed and manifest["run_config"]["strict_fail"] else f"{failed} evaluations of depth {last} failed"
-
-
-def _limit_fault(name: str) -> Callable[[Manifest], str]:
-    return lambda manifest: (
-        f"there is no limit of {name}"
-        if manifest["run_config"]["budget"][name] is None
-        else _enough_fault(manifest, name)
-    )
-
-
-def _enough_fault(manifest: Manifest, name: str) -> str:
-    """The fault that enough is left for one more, and none of the last depth was refused for lack of it."""
-    left, each = manifest["state"]["left"][name], manifest["run_config"]["ceiling"][name] or 0
-    last = manifest["state"]["current_depth"] - 1
+def _limit_mistake(name: str, manifest: Manifest) -> str:
+    """Empty unless enough is left for one more, and none of the last depth was refused for lack of it."""
+    state, config = manifest["state"], manifest["run_config"]
+    if config["budget"][name] is None:
+        return f"there is no limit of {name}"
+    left, last = state["left"][name], state["current_depth"] - 1
     refused = any(e["depth"] == last and e["empty"] == NO_BUDGET for e in manifest["evaluations"].values())
-    return f"{left:g} {name} are left" if left > 0 and left >= each and not refused else ""
-
-
-STOP_CHECKS: dict[str, Callable[[Manifest], str]] = {
-    MAX_DEPTH: _depths_fault,
-    EMPTY_FRONTIER: _frontier_fault,
-    STRICT_FAILURE: _strict_fault,
-    **{reason: _limit_fault(name) for name, reason in BUDGET_STOPS.items()},
-}
+    enough = left > 0 and left >= (config["ceiling"][name] or 0) and not refused
+    return f"{left:g} {name} are left" if enough else ""
 
 
 def check_decisions(run: str, without: Collection[str]) -> Check:
     """Make all decisions again; `without`: paths of missing or changed records, which other checks have named."""
     decisions = replay_decisions(run)
-    faults: list[Fault] = []
-    for each in decisions:
-        again = f"decide again: coppice forget {each.target}, then coppice {run}"
-        for path, where, recorded, rebuilt in each.differences:
-            what = f"is {value_text(recorded)}, made again it is {value_text(rebuilt)}"
-            faults += [(f"{path}: {where}", what, again)] if path not in without else []
+    faults = [
+        (
+            f"{path}: {where}",
+            f"is {value_text(recorded)}, made again it is {value_text(rebuilt)}",
+            f"decide again: coppice forget {each.target}, then coppice {run}",
+        )
+        for each in decisions
+        for path, where, recorded, rebuilt in each.differences
+        if path not in without
+    ]
     return check_of("scores and decisions, made again from what they were made of", len(decisions), faults)
 
 
@@ -207,17 +183,18 @@ class Validation(NamedTuple):
 
 def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = None) -> Validation:
     """Validate a run; `stored`: the content of manifest.json, to compare with the records."""
-    outputs, lacking = recorded_outputs(run, config)
-    whole = check_files(run, outputs, lacking)
-    manifest = fold_manifest(run, config, without=unreliable_paths(whole))
-    all_known = not any(problem.path.endswith(".json") for problem in whole.problems)
+    outputs, lacking = storage.recorded_outputs(run, config)
+    whole = storage.check_files(run, outputs, lacking)
+    unreliable = frozenset(problem.path for problem in whole.problems)
+    manifest = fold_manifest(run, config, without=unreliable)
+    all_known = not any(path.endswith(".json") for path in unreliable)
     checks = [
         whole,
-        check_foreign_files(run, outputs, config),
-        *check_repository(manifest, all_known),
-        check_decisions(run, unreliable_paths(whole)),
+        storage.check_foreign_files(run, outputs, config),
+        *storage.check_repository(manifest, all_known),
+        check_decisions(run, unreliable),
+        *(check_consistency(manifest) if all_known else [NOT_LOOKED_AT]),
     ]
-    checks += check_consistency(manifest) if all_known else [NOT_LOOKED_AT]
     if stored is not None:
         path = RunLayout(run).of_run(MANIFEST)
         checks.append(check_of("manifest.json and the records", 1, _differences(path, "", stored, manifest)))
@@ -242,6 +219,5 @@ def validation_report(validation: Validation) -> str:
     lines += markdown_table(["check", "looked at", "problems"], rows, right=("looked at", "problems"))
     for each in validation.checks:
         if each.problems:
-            lines += ["", f"## {each.name.capitalize()}", ""]
-            lines += [f"- {plain_text(str(problem))}" for problem in each.problems]
+            lines += ["", f"## {each.name.capitalize()}", "", *(f"- {plain_text(str(p))}" for p in each.problems)]
     return "\n".join(lines) + "\n"

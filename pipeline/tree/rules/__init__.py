@@ -10,5 +10,4 @@ beam        the gate, the ranking, promotion and the reasons to stop
 budget      the budget of a run: reserved, settled, never taken back
 assignment  idea texts, duplicates, and the assignment of ideas to slots
 protection  the check of a candidate's files against the protected ones
-prompts     prompts for roles, the meaning of answers, the made-up answers of a dry run
-explain     decisions in numbers; the first difference of a replayed record"""
+prompts     prompts for roles, and the meaning of their answers"""

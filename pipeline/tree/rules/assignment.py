@@ -6,7 +6,7 @@ node, no idea, a duplicate within `dedupe_scope`, no budget."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -22,26 +22,17 @@ _HEADING = re.compile(rf"[#*\s]*({'|'.join(SECTIONS)}|REQUIRED CHANGES)[*\s]*:\*
 NO_NODE, NO_IDEA, DUPLICATE, NO_BUDGET = "no such node", "no idea", "duplicate", "budget"
 
 
-class Idea(NamedTuple):
-    """The three sections of an idea text."""
-
-    idea: str
-    rationale: str
-    required_changes: str
-
-
 class ParsedIdea(NamedTuple):
-    """An idea text in sections; `idea` is None when it has defects."""
+    """The sections of an idea text by name, none of a text with defects."""
 
-    idea: Idea | None
+    sections: Mapping[str, str]
     defects: tuple[str, ...]
 
 
 class FrontierPlace(NamedTuple):
-    """A place of the beam to expand; it stays unexpanded without a node, or for the reason in `closed`."""
+    """A place of the beam to expand, unless `closed` says why not."""
 
     place: NodePlace
-    commit: str
     ancestors: tuple[NodePlace, ...] = ()
     closed: str = ""
 
@@ -97,27 +88,23 @@ def idea_identity(text: str) -> str:
 
 def parse_idea(text: str) -> ParsedIdea:
     """Parse an idea text.  Lines before the first section are dropped: models like to introduce an idea."""
-    found: dict[str, list[str]] = {}
+    by_section: dict[str, list[str]] = {}
     defects: list[str] = []
     name = ""
     for number, line in enumerate(text.splitlines(), 1):
         if heading := _HEADING.fullmatch(line):
             name = heading[1].replace(" ", "_")
-            if name in found:
+            if name in by_section:
                 defects.append(f"line {number}: {name} is given twice; a text is one idea")
-            found.setdefault(name, []).append(heading[2])
+            by_section.setdefault(name, []).append(heading[2])
         elif name:
-            found[name].append(line)
-    sections = {name: "\n".join(lines).strip() for name, lines in found.items()}
-    defects += _missing_sections(sections)
-    return ParsedIdea(None if defects else Idea(*(sections[name] for name in SECTIONS)), tuple(defects))
-
-
-def _missing_sections(sections: Mapping[str, str]) -> Iterator[str]:
+            by_section[name].append(line)
+    sections = {name: "\n".join(lines).strip() for name, lines in by_section.items()}
     for name in SECTIONS:
         if not sections.get(name):
             how = "is empty" if name in sections else "is missing"
-            yield f"{name} {how}; an idea has the sections {', '.join(f'{each}:' for each in SECTIONS)}"
+            defects.append(f"{name} {how}; an idea has the sections {', '.join(f'{each}:' for each in SECTIONS)}")
+    return ParsedIdea({} if defects else sections, tuple(defects))
 
 
 # By scope: whether an idea tried at `at` must not be tried again on the node at `ground`.
@@ -142,50 +129,41 @@ def assign_ideas(
 
     `tried`: ideas of the depths above, of which `scope` picks those that count."""
     room, lacking = affordable_count(ledger, ceiling, ideas_per_node * len(frontier))
-    full = _budget_reason(ledger, lacking)
-    known = sorted(tried)
+    short = ", ".join(f"{name} (limit {getattr(ledger.limits, name):g})" for name in lacking)
+    earlier = sorted(tried)
     tasks: list[SlotAssignment] = []
     starts: list[str] = []
     for ground in sorted(frontier):
-        seen = _first_slots(ground, known, scope)
-        for slot, text in _slots(ground, ideas.get(ground.place, ()), ideas_per_node):
-            task = _task(ground, slot, text, seen)
+        texts = ideas.get(ground.place, ())
+        if len(texts) > ideas_per_node:
+            raise ValueError(f"{ground.place}: {len(texts)} ideas for {ideas_per_node} slots; select before assigning")
+        seen = _first_slots(ground, earlier, scope)
+        for number in range(ideas_per_node):
+            slot = EvalSlot(*ground.place, number)
+            task = _task(ground, slot, texts[number] if number < len(texts) else "", seen)
             if not task.empty and len(starts) == room:
-                task = SlotAssignment(slot, identity=task.identity, empty=NO_BUDGET, why=full, lacking=lacking)
+                why = f"not enough of the budget is left: {short}"
+                task = SlotAssignment(slot, identity=task.identity, empty=NO_BUDGET, why=why, lacking=lacking)
             tasks.append(task)
             if not task.empty:
                 starts.append(str(slot))
-                known.append(PastIdea(slot, task.identity))
-                seen |= _first_slots(ground, known[-1:], scope)
+                earlier.append(PastIdea(slot, task.identity))
+                seen |= _first_slots(ground, earlier[-1:], scope)
     return Assignment(tuple(tasks), reserve_spending(ledger, starts, ceiling))
 
 
-def _first_slots(ground: FrontierPlace, known: Sequence[PastIdea], scope: str) -> dict[str, EvalSlot]:
+def _first_slots(ground: FrontierPlace, earlier: Sequence[PastIdea], scope: str) -> dict[str, EvalSlot]:
     """The slot in which each idea was tried first."""
     counts = DEDUPE_SCOPES[scope]
-    return {each.identity: each.slot for each in reversed(known) if counts(ground, each.slot.place)}
-
-
-def _slots(ground: FrontierPlace, texts: Sequence[str], count: int) -> Iterator[tuple[EvalSlot, str]]:
-    if len(texts) > count:
-        raise ValueError(f"{ground.place}: {len(texts)} ideas for {count} slots; select before assigning")
-    for i in range(count):
-        yield EvalSlot(*ground.place, i), texts[i] if i < len(texts) else ""
+    return {each.identity: each.slot for each in reversed(earlier) if counts(ground, each.slot.place)}
 
 
 def _task(ground: FrontierPlace, slot: EvalSlot, text: str, seen: Mapping[str, EvalSlot]) -> SlotAssignment:
-    if ground.closed or not ground.commit:
-        return SlotAssignment(
-            slot, empty=NO_NODE, why=f"{ground.place}: {ground.closed or 'nothing was promoted to it'}"
-        )
+    if ground.closed:
+        return SlotAssignment(slot, empty=NO_NODE, why=f"{ground.place}: {ground.closed}")
     if not normal_text(text):
         return SlotAssignment(slot, empty=NO_IDEA, why=f"{ground.place} has no idea number {slot.idea}")
     name = idea_identity(text)
     if first := seen.get(name):
         return SlotAssignment(slot, identity=name, empty=DUPLICATE, why=f"the same idea as {first}", duplicate_of=first)
     return SlotAssignment(slot, text, name)
-
-
-def _budget_reason(ledger: BudgetLedger, lacking: Iterable[str]) -> str:
-    limits = ledger.limits._asdict()
-    return f"not enough of the budget is left: {', '.join(f'{name} (limit {limits[name]:g})' for name in lacking)}"

@@ -6,13 +6,14 @@ when all of its evaluations have ended.  STOPS are asked afterwards, in order: w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 from math import inf, isfinite
 from typing import NamedTuple
 
 from pipeline.tree.rules.budget import BUDGET_STOPS
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of
-from pipeline.tree.rules.scoring import MIXED, PRIMARY_REGRESSED, Comparison, Score, round_relative
+from pipeline.tree.rules.scoring import MIXED, PRIMARY_REGRESSED, Score, round_relative
 from pipeline.tree.rules.sheet import defects_text
 from pipeline.trust.evidence import STOPPED_EARLY
 from pipeline.trust.series import round_significant
@@ -73,16 +74,13 @@ def _check_primary(e: Evaluation) -> str:
 def _check_recommended(e: Evaluation) -> str:
     if e.score is None or e.score.parent.should_explore or e.score.parent.grade == MIXED:
         return ""
-    return _unexplored_reason(e.score.parent)
-
-
-def _unexplored_reason(parent: Comparison) -> str:
-    found, reasons = parent.evidence, ", ".join(parent.reasons)
-    if found is None:
+    parent, evidence, reasons = e.score.parent, e.score.parent.evidence, ", ".join(e.score.parent.reasons)
+    if evidence is None:
         return f"{parent.grade}, not to be explored: {reasons}"
+    verdict, blocks = evidence["verdict"], evidence["blocks"]
     if STOPPED_EARLY in parent.reasons:
-        return f"{found['verdict']}: stopped after the first {found['blocks']} blocks, where others were better"
-    return f"{found['verdict']}: {reasons} (p {found['p']:.3g}, alpha {found['alpha']:.3g}, {found['blocks']} blocks)"
+        return f"{verdict}: stopped after the first {blocks} blocks, where others were better"
+    return f"{verdict}: {reasons} (p {evidence['p']:.3g}, alpha {evidence['alpha']:.3g}, {blocks} blocks)"
 
 
 # The gate, in order: the first check that gives a reason decides.
@@ -146,8 +144,12 @@ class Promotion(NamedTuple):
 def rank_key(evaluation: Evaluation) -> tuple[float, float]:
     """Key to rank by, more is better: the root score, else the root's primary delta; ties by that delta."""
     root = evaluation.score.root if evaluation.score else None
-    delta = round_significant(root.primary_delta) if root and isfinite(root.primary_delta) else -inf
-    score = root.score if root else None
+    return rank_numbers(root.score, root.primary_delta) if root else (-inf, -inf)
+
+
+def rank_numbers(score: float | None, primary_delta: float) -> tuple[float, float]:
+    """The numbers to rank by, of a comparison with the root; what is not finite comes last."""
+    delta = round_significant(primary_delta) if isfinite(primary_delta) else -inf
     return (round_relative(score) if score is not None and isfinite(score) else delta), delta
 
 
@@ -157,16 +159,23 @@ def promote(evaluations: Iterable[Evaluation], beam_width: int, slots: Sequence[
     failures = {e.slot: failure for e in ended if (failure := first_failed_check(e))}
     # ties go to the earlier slot: sorting is stable
     passed = sorted((e for e in ended if e.slot not in failures), key=rank_key, reverse=True)
-    first = {code_identity(e): e.slot for e in reversed(passed)}
-    best = [e for e in passed if first[code_identity(e)] == e.slot]
-    again = {e.slot: _same_code(where) for e in passed if (where := first[code_identity(e)]) != e.slot}
-    beaten = {
-        e.slot: Failure(RANK, _rank_reason(e, n, best[:beam_width])) for n, e in enumerate(best) if n >= beam_width
-    }
-    beam = _beam(best, places_of(ended[0].slot.depth + 1, beam_width), len(ended))
-    goes_to = {each.source: each for each in beam if each.source}
-    failures |= again | beaten
-    return Promotion(beam, tuple(_decision(e.slot, goes_to, failures) for e in ended))
+    by_code: dict[str, Evaluation] = {}
+    for e in passed:
+        if (first := by_code.setdefault(code_identity(e), e)) is not e:
+            failures[e.slot] = Failure(SAME_CODE, f"the same code as {first.slot}, which comes before it")
+    best = [*by_code.values()]
+    for number, e in enumerate(best[beam_width:], beam_width + 1):
+        last = f"the last of them has {_rank_text(best[beam_width - 1])}"
+        why = f"{_rank_text(e)} is number {number}, the beam has {beam_width}; {last}"
+        failures[e.slot] = Failure(RANK, why)
+    none = f"{len(best)} of {len(ended)} evaluations passed the gate with code of their own"
+    beam = tuple(
+        BeamPlace(place, e.slot, e.commit, _rank_text(e)) if e else BeamPlace(place, None, "", none)
+        for place, e in zip(places_of(ended[0].slot.depth + 1, beam_width), chain(best, repeat(None)), strict=False)
+    )
+    decisions = {e.source: BeamDecision(e.source, e.place, "", e.why) for e in beam if e.source}
+    decisions |= {slot: BeamDecision(slot, None, *failure) for slot, failure in failures.items()}
+    return Promotion(beam, tuple(decisions[e.slot] for e in ended))
 
 
 def _complete_depth(evaluations: Iterable[Evaluation], slots: Sequence[EvalSlot]) -> list[Evaluation]:
@@ -187,32 +196,9 @@ def code_identity(evaluation: Evaluation) -> str:
     return evaluation.tree or evaluation.commit
 
 
-def _same_code(where: EvalSlot) -> Failure:
-    return Failure(SAME_CODE, f"the same code as {where}, which comes before it")
-
-
-def _rank_reason(evaluation: Evaluation, place: int, beam: Sequence[Evaluation]) -> str:
-    last = f"; the last of them has {_rank_text(beam[-1])}" if beam else ""
-    return f"{_rank_text(evaluation)} is number {place + 1}, the beam has {len(beam)}{last}"
-
-
 def _rank_text(evaluation: Evaluation) -> str:
     score, delta = rank_key(evaluation)
     return f"rank {score:+.6g} (primary {delta:+.6g}) against the root"
-
-
-def _beam(best: Sequence[Evaluation], places: Sequence[NodePlace], among: int) -> tuple[BeamPlace, ...]:
-    none = f"{len(best)} of {among} evaluations passed the gate with code of their own"
-    filled = [BeamPlace(p, e.slot, e.commit, _rank_text(e)) for p, e in zip(places, best, strict=False)]
-    return (*filled, *(BeamPlace(place, None, "", none) for place in places[len(filled) :]))
-
-
-def _decision(
-    slot: EvalSlot, goes_to: Mapping[EvalSlot, BeamPlace], failures: Mapping[EvalSlot, Failure]
-) -> BeamDecision:
-    if there := goes_to.get(slot):
-        return BeamDecision(slot, there.place, "", there.why)
-    return BeamDecision(slot, None, *failures[slot])
 
 
 class DepthProgress(NamedTuple):

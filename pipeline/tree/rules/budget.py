@@ -62,9 +62,8 @@ class BudgetLedger(NamedTuple):
 
 
 def total_spending(amounts: Iterable[Spending]) -> Spending:
-    rows = [*amounts]
-    usd, seconds = (round_significant(fsum(column)) for column in ([r.usd for r in rows], [r.seconds for r in rows]))
-    return Spending(sum(r.evals for r in rows), usd, sum(r.tokens for r in rows), seconds)
+    evals, usd, tokens, seconds = zip(Spending(), *amounts, strict=True)
+    return Spending(sum(evals), round_significant(fsum(usd)), sum(tokens), round_significant(fsum(seconds)))
 
 
 def committed_spending(ledger: BudgetLedger) -> Spending:
@@ -99,18 +98,15 @@ def affordable_count(ledger: BudgetLedger, ceiling: Ceiling, wanted: int) -> tup
 
 
 def _missing_amounts(limits: BudgetLimits, used: Spending, ceiling: Ceiling, before: int) -> tuple[str, ...]:
-    """The amounts that do not suffice for one more after `before` others like it."""
-    rows = zip(BUDGET_STOPS, limits, used, ceiling, strict=True)
-    return tuple(
-        name for name, most, spent, each in rows if most is not None and not _suffices(most, spent, each, before)
-    )
+    """The amounts that do not suffice for one more after `before` others like it.
 
-
-def _suffices(most: float, spent: float, each: float | None, before: int) -> bool:
-    """Free evaluations start even when nothing is left; those of unknown cost only while something is."""
-    if each is None:
-        return spent < most
-    return not each or round_significant(spent + each * (before + 1)) <= most
+    Free evaluations start even when nothing is left; those of unknown cost only while something is."""
+    lacking = []
+    for name, most, spent, each in zip(BUDGET_STOPS, limits, used, ceiling, strict=True):
+        if most is not None and each != 0:
+            suffices = spent < most if each is None else round_significant(spent + each * (before + 1)) <= most
+            lacking += [] if suffices else [name]
+    return tuple(lacking)
 
 
 def reserve_spending(ledger: BudgetLedger, names: Sequence[str], ceiling: Ceiling) -> BudgetLedger:

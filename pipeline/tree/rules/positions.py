@@ -10,8 +10,8 @@ import re
 from typing import NamedTuple
 
 _NUMBER = r"(0|[1-9][0-9]{0,8})"
-_PLACE = re.compile(rf"d{_NUMBER}\.n{_NUMBER}")
-_SLOT = re.compile(rf"d{_NUMBER}\.n{_NUMBER}\.i{_NUMBER}")
+_PLACE = rf"d{_NUMBER}\.n{_NUMBER}"
+_SLOT = rf"{_PLACE}\.i{_NUMBER}"
 
 
 class NodePlace(NamedTuple):
@@ -44,13 +44,13 @@ NO_SLOT = EvalSlot(*ROOT, 0)  # of a summary, which has no position
 
 
 def parse_place(text: str) -> NodePlace:
-    if match := _PLACE.fullmatch(text):
+    if match := re.fullmatch(_PLACE, text):
         return NodePlace(*map(int, match.groups()))
     raise ValueError(f"'{text}' is no place of the beam; it would be like d1.n0")
 
 
 def parse_slot(text: str) -> EvalSlot:
-    if match := _SLOT.fullmatch(text):
+    if match := re.fullmatch(_SLOT, text):
         return EvalSlot(*map(int, match.groups()))
     raise ValueError(f"'{text}' is no slot; it would be like d1.n0.i2")
 
@@ -131,6 +131,9 @@ class RunLayout(NamedTuple):
     def of_holdout(self, where: NodePlace | EvalSlot, name: str) -> str:
         return f"runs/{self.run}/{HOLDOUT_FOLDER}/{where}/{name}"
 
+    def of_position(self, where: NodePlace | EvalSlot, name: str) -> str:
+        return self.of_eval(where, name) if isinstance(where, EvalSlot) else self.of_node(where, name)
+
     def csv(self, where: NodePlace | EvalSlot) -> str:
         return f"runs/{self.run}/artifacts/{where}.csv"
 
@@ -148,3 +151,6 @@ CALIBRATION_FOLDER = "calibrate"  # what `coppice calibrate` has measured
 NODES = "wt"
 CANDIDATES = "cand"
 BY_HAND = "hand"
+# Files and folders of a run's folder that no target writes.
+OWN_FILES = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OWN_FILES |= {CANDIDATES, BY_HAND, CALIBRATION_FOLDER, HOLDOUT_FOLDER, OPENINGS, VERDICT}

@@ -1,17 +1,12 @@
-"""Prompts for roles and the meaning of their answers; the made-up answers of a dry run.
+"""Prompts for roles, and the meaning of their answers.
 
 Templates have $names, those of PROMPT_NAMES.  The history section has a node's lineage, its gains and the ideas already
-tried.  A review approves in its first line or not at all: an unclear one is no approval.  A dry run asks no model and
-runs no sweep: ideas, code and results are made from hashes, the same each time."""
+tried.  A review approves in its first line or not at all: an unclear one is no approval."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
 from string import Template
 from typing import Any
 
@@ -48,17 +43,19 @@ def render_prompt(template: str, values: Mapping[str, str]) -> str:
 
 def prompt_mistakes(role: str, template: str) -> tuple[str, ...]:
     """Mistakes in a template for this role, and how to correct them."""
-    out: list[str] = []
-    found: set[str] = set()
+    allowed = PROMPT_NAMES[role]
+    mistakes: list[str] = []
+    used: set[str] = set()
     for match in _NAME.finditer(template):
         name = match[2] or match[3]
         where = f"line {template.count(chr(10), 0, match.start()) + 1}"
         if not name and not match[1]:
-            out.append(f"{where}: a $ that is meant as such is written twice: $$")
-        elif name and name not in PROMPT_NAMES[role]:
-            out.append(f"{where}: ${name} is unknown in a prompt for {role}{did_you_mean(name, PROMPT_NAMES[role])}")
-        found.add(name)
-    return (*out, *(f"${name} is missing: {role} has to know it" for name in NEEDED_NAMES[role] if name not in found))
+            mistakes.append(f"{where}: a $ that is meant as such is written twice: $$")
+        elif name and name not in allowed:
+            mistakes.append(f"{where}: ${name} is unknown in a prompt for {role}{did_you_mean(name, allowed)}")
+        used.add(name)
+    missing = (name for name in NEEDED_NAMES[role] if name not in used)
+    return (*mistakes, *(f"${name} is missing: {role} has to know it" for name in missing))
 
 
 def review_verdict(text: str) -> bool | None:
@@ -75,8 +72,7 @@ def review_verdict(text: str) -> bool | None:
 
 def diff_in_answer(text: str) -> str:
     """The diff in an answer: its last diff block, or all of it; empty when there is none."""
-    blocks = _BLOCK.findall(text)
-    if blocks:
+    if blocks := _BLOCK.findall(text):
         return str(blocks[-1][1])
     whole = text.lstrip("\r\n")
     return whole if whole.startswith(_STARTS) else ""
@@ -88,73 +84,39 @@ LONGEST_HISTORY = 200_000  # characters; a longer one has ideas by their first l
 
 def history_section(context: Mapping[str, Any], before: Sequence[str]) -> str:
     """The history section of an idea prompt; `before`: ideas for the same node that wait to be tried."""
-    whole = "\n".join(_history_parts(context, before, _idea_in_full))
-    return (
-        whole
-        if len(whole) <= LONGEST_HISTORY
-        else "\n".join(_history_parts(context, before, _idea_in_short))[:LONGEST_HISTORY]
-    )
+    whole = "\n".join(_history_parts(context, before, in_full=True))
+    if len(whole) <= LONGEST_HISTORY:
+        return whole
+    return "\n".join(_history_parts(context, before, in_full=False))[:LONGEST_HISTORY]
 
 
-def _history_parts(context: Mapping[str, Any], before: Sequence[str], tell: Callable[[str, str], str]) -> Iterator[str]:
-    changes, step, tried = context["changes"], context["step"], context["tried"]
+def _history_parts(context: Mapping[str, Any], before: Sequence[str], in_full: bool) -> Iterator[str]:
     yield "## The code as it is"
-    yield from (f"Changed since {name}:\n{stat}" for name, stat in changes.items())
-    yield from () if changes else (NO_HISTORY,)
-    if step:
+    yield from (f"Changed since {name}:\n{stat}" for name, stat in context["changes"].items())
+    yield from () if context["changes"] else (NO_HISTORY,)
+    if context["step"]:
         yield "\n## What the last change brought\n"
-        yield from map(delta_line, step)
-    if tried:
+        yield from map(_delta_line, context["step"])
+    if context["tried"]:
         yield "\n## Ideas that were tried on the way here\n"
-        yield from (tell(idea["text"], idea_outcome(idea)) for idea in tried)
+        yield from (_idea_text(idea["text"], _outcome_text(idea), in_full) for idea in context["tried"])
     if before:
         yield "\n## Ideas for this code that are going to be tried\n"
-        yield from (tell(text, "") for text in before)
+        yield from (_idea_text(text, "", in_full) for text in before)
 
 
-def idea_outcome(idea: Mapping[str, Any]) -> str:
-    word = "Kept." if idea["kept"] else "Not kept."
-    said = " ".join(filter(None, [word, idea["why"]]))
-    return "\n".join([said, *map(delta_line, idea["step"])])
+def _outcome_text(idea: Mapping[str, Any]) -> str:
+    first = " ".join(filter(None, ["Kept." if idea["kept"] else "Not kept.", idea["why"]]))
+    return "\n".join([first, *map(_delta_line, idea["step"])])
 
 
-def delta_line(detail: Mapping[str, Any]) -> str:
+def _delta_line(detail: Mapping[str, Any]) -> str:
     name, old, new = detail["name"], detail["baseline"], detail["candidate"]
     verdict = "better" if detail["delta"] > 0 else "worse" if detail["delta"] < 0 else "the same"
     return f"- {name}: {old:.6g} -> {new:.6g} ({verdict}; {detail['better']} is better)"
 
 
-def _idea_in_full(text: str, word: str) -> str:
-    return f"### An idea\n\n{text.strip()}\n\n{word}\n"
-
-
-def _idea_in_short(text: str, word: str) -> str:
-    return f"- {text.strip().splitlines()[0][:200] if text.strip() else '(empty)'} {word.partition('.')[0]}"
-
-
-def hash_fraction(*words: object) -> float:
-    """A number from 0 to 1 that depends on the words alone."""
-    return int(sha256("\0".join(map(str, words)).encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
-
-
-def dry_idea(number: int, context: str) -> str:
-    name = sha256(f"{number}\0{context}".encode()).hexdigest()[:8]
-    return f"IDEA: Dry run {name}.\n\nRATIONALE: None; nothing is tried.\n\nREQUIRED_CHANGES:\n- Add a file.\n"
-
-
-def dry_patch(identity: str) -> bytes:
-    """A change that adds a file which no repository has."""
-    name, line = f"dry-run-{identity[:16]}.md", f"Made by a dry run: {identity}"
-    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
-    return f"{head}@@ -0,0 +1 @@\n+{line}\n".encode()
-
-
-def dry_results(tree: str, asked: Mapping[str, Any]) -> bytes:
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(["config_id", "status", *([asked["block"]] if "block" in asked else []), *asked["metrics"]])
-    for config, block in product(asked.get("config_ids", range(asked["configs"])), asked.get("blocks", [None])):
-        where = [config] if block is None else [config, block]
-        numbers = (f"{1 + hash_fraction(tree, *where, name):.6f}" for name in asked["metrics"])
-        table.writerow([config, "ok", *where[1:], *numbers])
-    return out.getvalue().encode()
+def _idea_text(text: str, outcome: str, in_full: bool) -> str:
+    if in_full:
+        return f"### An idea\n\n{text.strip()}\n\n{outcome}\n"
+    return f"- {text.strip().splitlines()[0][:200] if text.strip() else '(empty)'} {outcome.partition('.')[0]}"

@@ -70,39 +70,36 @@ class _Checks:
         self.modules = _needed_modules(protected.imports, protected.looked_in)
 
     def why(self, path: str, before: GitEntry | None, after: GitEntry | None) -> str:
-        name = printable_path(path)
         if path in self.protected.files:
-            return f"{name} is protected and {_change_words(before, after)}"
-        if after is None or before == after:
+            why = f"is protected and {_change_words(before, after)}"
+        elif after is None or before == after:
             return ""
-        found = self._obstacle_reason(path, name, after) or _autoload_reason(path, name, before)
-        return found or ("" if before else self._shadow(path, name, after[0] == _LINK))
+        else:
+            why = self._taken_reason(path, after) or _autoload_reason(path, before)
+            why = why or ("" if before else self._shadow_reason(path, after[0] == _LINK))
+        return f"{printable_path(path)} {why}" if why else ""
 
-    def _obstacle_reason(self, path: str, name: str, after: GitEntry) -> str:
+    def _taken_reason(self, path: str, after: GitEntry) -> str:
+        """The reason against a file where something protected is, or by another name may be."""
         if path in self.folders:
             what = "a symbolic link" if after[0] == _LINK else "a file"
-            return f"{name} is {what} now, where a folder with protected files is"
+            return f"is {what} now, where a folder with protected files is"
         if self.protected.covers(path):
-            return f"{name} was added where all is protected"
+            return "was added where all is protected"
         for part in (path, *folders_above(path)):
             original = self.alike.get(_folded(part), part)
             if original != part:
-                return f"{name} is at the protected {printable_path(original)} where upper and lower case are one"
+                return f"is at the protected {printable_path(original)} where upper and lower case are one"
         return ""
 
-    def _shadow(self, path: str, name: str, is_link: bool) -> str:
-        for folder in self.modules:
+    def _shadow_reason(self, path: str, is_link: bool) -> str:
+        for folder, needed in self.modules.items():
             module = _module_in(path, folder, is_link)
-            if module and (why := self._shadow_reason(folder, module)):
-                return f"{name} {why}"
-        return ""
-
-    def _shadow_reason(self, folder: str, module: str) -> str:
-        whose = self.modules[folder].get(module)
-        if whose is not None:
-            return f"takes the place of the module {module}, which the protected {whose}"
-        if module in sys.stdlib_module_names:
-            return f"takes the place of Python's own module {module} for the protected files that are run from there"
+            if module in needed:
+                return f"takes the place of the module {module}, which the protected {needed[module]}"
+            if module in sys.stdlib_module_names:
+                where = "for the protected files that are run from there"
+                return f"takes the place of Python's own module {module} {where}"
         return ""
 
 
@@ -114,48 +111,43 @@ def _change_words(before: GitEntry | None, after: GitEntry | None) -> str:
     return "was changed"
 
 
-def _autoload_reason(path: str, name: str, before: GitEntry | None) -> str:
+def _autoload_reason(path: str, before: GitEntry | None) -> str:
     parts = path.split("/")
-    how = "added" if before is None else "changed"
     last = parts[-1].casefold()
+    why = _AUTOLOADED.get(last, "")
     if "__pycache__" in parts or last.endswith(_COMPILED):
-        return f"{name} was {how}: compiled code that nobody can read in place of the source"
-    if last.endswith(".pth"):
-        return f"{name} was {how}: Python runs it where modules are installed"
-    return f"{name} was {how}: {_AUTOLOADED[last]}" if last in _AUTOLOADED else ""
-
-
-def _module_name(path: str, is_link: bool) -> str:
-    """The module that a file is, by its path from the folder that Python searches; empty for another file.
-
-    A folder is a module by its `__init__`, and a link may lead to a folder."""
-    *folders, last = path.split("/")
-    stem = last.partition(".")[0] if last.endswith(_BINARY) else last.removesuffix(".py")
-    if stem == last and not is_link:
-        return ""
-    parts = [*folders] if stem == "__init__" else [*folders, stem]
-    return ".".join(parts) if all(part.isidentifier() for part in parts) else ""
+        why = "compiled code that nobody can read in place of the source"
+    elif last.endswith(".pth"):
+        why = "Python runs it where modules are installed"
+    return f"was {'changed' if before else 'added'}: {why}" if why else ""
 
 
 def _needed_modules(imports: Mapping[str, Sequence[str]], looked_in: Sequence[str]) -> dict[str, dict[str, str]]:
     """Modules that must not be shadowed, by the folder where Python finds them, each with the file that needs it."""
-    found: dict[str, dict[str, str]] = {}
+    needing: dict[str, dict[str, str]] = {}
     for path, named in imports.items():
         for folder in (*folders_above(path), *looked_in):
-            needed = found.setdefault(folder, {})
+            needed = needing.setdefault(folder, {})
             # `python -m` runs a package rather than a file of its name
             for module in _prefixes(_module_in(path, folder)):
                 needed.setdefault(module, f"{printable_path(path)} is part of")
             for module in named:
                 for whole in _prefixes(module):
                     needed.setdefault(whole, f"{printable_path(path)} imports")
-    return found
+    return needing
 
 
 def _module_in(path: str, folder: str, is_link: bool = False) -> str:
-    """The module that a file is when Python searches `folder`; empty when it is not found there."""
+    """The module that a file is when Python searches `folder`; empty when it is none, or not found there.
+
+    A folder is a module by its `__init__`, and a link may lead to a folder."""
     below = f"{folder}/" if folder else ""
-    return _module_name(path.removeprefix(below), is_link) if path.startswith(below) else ""
+    *folders, last = path.removeprefix(below).split("/")
+    stem = last.partition(".")[0] if last.endswith(_BINARY) else last.removesuffix(".py")
+    if not path.startswith(below) or (stem == last and not is_link):
+        return ""
+    parts = [*folders] if stem == "__init__" else [*folders, stem]
+    return ".".join(parts) if all(part.isidentifier() for part in parts) else ""
 
 
 def folders_above(path: str) -> Iterator[str]:

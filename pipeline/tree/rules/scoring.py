@@ -16,18 +16,17 @@ and keep 12 decimals; all others (the delta that breaks a tie, sums of money) ke
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from math import fsum, isfinite
+from functools import partial
+from math import copysign, fsum
 from typing import Any, NamedTuple
 
+from pipeline.core.text import round_decimals
 from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow, csv_lines, csv_rows, defects_text
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, Verdict
 from pipeline.trust.noninferiority import FAILED, UNDECIDED
 from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs
 
-
-def round_relative(number: float) -> float:
-    """Round to 12 decimals; minus zero is zero."""
-    return round(number, DIGITS) + 0.0
+round_relative = partial(round_decimals, digits=DIGITS)
 
 
 HIGHER, LOWER = "higher", "lower"
@@ -133,28 +132,17 @@ class Score(NamedTuple):
 
 
 def rule_mistakes(rules: ScoringRules) -> tuple[str, ...]:
-    """Mistakes in rules, in words; such rules must not be used."""
-    names = [metric.name for metric in rules.metrics]
+    """Mistakes in rules, in words, beyond those that a single key of the spec can have."""
+    weights = [metric_weight(rules, metric) for metric in rules.metrics]
     c = rules.constants
+    drops = (c.primary_drop, c.guard_drop)
     checks = (
-        (rules.primary in names, f"primary: '{rules.primary}' is none of the metrics: {', '.join(names)}"),
-        (len({*names}) == len(names), "metrics: a name is given twice"),
-        (all(m.better in SIGN for m in rules.metrics), f"better: must be {HIGHER} or {LOWER}"),
-        (all(isfinite(w) and w >= 0 for w in _weights(rules)), "weight: must be a number from 0 on"),
-        (any(w > 0 for w in _weights(rules)), "weight: one metric at least must weigh more than 0"),
-        (all(map(isfinite, c)), "score: must have finite numbers"),
-        (min(_drops(c)) >= 0 and max(_drops(c)) < c.clamp, "score: a drop must be from 0 to below `clamp`"),
+        (min(weights) >= 0, "weight: must be a number from 0 on"),
+        (max(weights) > 0, "weight: one metric at least must weigh more than 0"),
+        (min(drops) >= 0 and max(drops) < c.clamp, "score: a drop must be from 0 to below `clamp`"),
         (c.strong >= c.promising >= c.mixed, "score: must have strong >= promising >= mixed"),
     )
     return tuple(what for good, what in checks if not good)
-
-
-def _drops(constants: MeansConstants) -> tuple[float, float]:
-    return constants.primary_drop, constants.guard_drop
-
-
-def _weights(rules: ScoringRules) -> list[float]:
-    return [metric_weight(rules, metric) for metric in rules.metrics]
 
 
 def metric_weight(rules: ScoringRules, metric: Metric) -> float:
@@ -169,25 +157,16 @@ def score_by_means(rules: ScoringRules, candidate: CheckedRows, parent: CheckedR
 
 def weighted_means(rules: ScoringRules, baseline: CheckedRows, candidate: CheckedRows) -> Comparison:
     """Compare by means.  Both sides must be complete, or a candidate would get better by failing where it is bad."""
-    _check_comparable(baseline, candidate)
-    details = tuple(_rows_detail(rules, metric, baseline, candidate) for metric in rules.metrics)
-    return judge_details(rules, details, candidate.rows_used)
-
-
-def _check_comparable(baseline: CheckedRows, candidate: CheckedRows) -> None:
     for side, checked in (("baseline", baseline), ("candidate", candidate)):
         if checked.defects or not checked.rows:
             raise ValueError(f"the {side} is not complete: {defects_text(checked.defects) or 'no rows'}")
     if [(row.config_id, row.block) for row in baseline.rows] != [(row.config_id, row.block) for row in candidate.rows]:
         raise ValueError("baseline and candidate are of different configs")
-
-
-def _rows_detail(
-    rules: ScoringRules, metric: Metric, baseline: CheckedRows, candidate: CheckedRows
-) -> MetricComparison:
-    old = [row.metrics[metric.name] for row in baseline.rows]
-    new = [row.metrics[metric.name] for row in candidate.rows]
-    return metric_detail(rules, metric, old, new)
+    details = []
+    for metric in rules.metrics:
+        old, new = ([row.metrics[metric.name] for row in side.rows] for side in (baseline, candidate))
+        details.append(metric_detail(rules, metric, old, new))
+    return judge_details(rules, details, candidate.rows_used)
 
 
 def metric_detail(rules: ScoringRules, metric: Metric, old: Sequence[float], new: Sequence[float]) -> MetricComparison:
@@ -195,21 +174,15 @@ def metric_detail(rules: ScoringRules, metric: Metric, old: Sequence[float], new
     base, mean = fsum(old) / len(old), fsum(new) / len(new)
     sizes = [fsum(map(abs, values)) / len(values) for values in (old, new)]
     delta = SIGN[metric.better] * (mean - base) if abs(mean - base) > SAME * max(sizes) else 0.0
-    share = _relative_delta(delta, base, rules.constants.clamp)
-    return MetricComparison(
-        metric.name, metric.better, metric_weight(rules, metric), metric.guard, base, mean, delta, share
-    )
+    clamp, weight = rules.constants.clamp, metric_weight(rules, metric)
+    if delta:
+        share = round_relative(max(-clamp, min(clamp, delta / abs(base)))) if base else copysign(clamp, delta)
+    else:
+        share = 0.0
+    return MetricComparison(metric.name, metric.better, weight, metric.guard, base, mean, delta, share)
 
 
-def _relative_delta(delta: float, base: float, clamp: float) -> float:
-    if not delta:
-        return 0.0
-    if not base:
-        return clamp if delta > 0 else -clamp
-    return round_relative(max(-clamp, min(clamp, delta / abs(base))))
-
-
-def judge_details(rules: ScoringRules, details: tuple[MetricComparison, ...], rows_used: int) -> Comparison:
+def judge_details(rules: ScoringRules, details: Sequence[MetricComparison], rows_used: int) -> Comparison:
     """The verdict by means, from the change of each metric."""
     c = rules.constants
     primary = next(detail for detail in details if detail.name == rules.primary)
@@ -220,20 +193,16 @@ def judge_details(rules: ScoringRules, details: tuple[MetricComparison, ...], ro
     signal = total >= c.explore or better >= max(c.least_better, worse + c.lead)
     explore = signal and not blocks
     reasons = (*blocks, *([] if signal else [INSUFFICIENT_SIGNAL]), *([NET_IMPROVEMENT] if explore else []))
-    return Comparison(
-        total, grade_of_score(total, c), explore, reasons, primary.delta, better, worse, rows_used, details
-    )
+    steps = ((STRONG, c.strong), (PROMISING, c.promising), (MIXED, c.mixed))
+    grade = next((name for name, least in steps if total >= least), WEAK)
+    counts = (better, worse, rows_used)
+    return Comparison(total, grade, explore, reasons, primary.delta, *counts, tuple(details))
 
 
 def count_better_worse(details: Sequence[MetricComparison]) -> tuple[int, int]:
     """The numbers of weighted metrics that are better and worse."""
     signs = [d.delta > 0 for d in details if d.delta and d.weight]
     return sum(signs), len(signs) - sum(signs)
-
-
-def grade_of_score(score: float, constants: MeansConstants) -> str:
-    steps = ((STRONG, constants.strong), (PROMISING, constants.promising), (MIXED, constants.mixed))
-    return next((name for name, least in steps if score >= least), WEAK)
 
 
 def block_means(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) -> list[float]:
@@ -243,10 +212,10 @@ def block_means(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) ->
 
 def config_rows(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) -> list[list[float]]:
     """A metric as a table: a row a config, a column a block."""
-    found: dict[int, dict[str, float]] = {}
+    by_config: dict[int, dict[str, float]] = {}
     for row in rows:
-        found.setdefault(row.config_id, {})[row.block] = row.metrics[metric]
-    return [[cells[block] for block in blocks] for cells in found.values()]
+        by_config.setdefault(row.config_id, {})[row.block] = row.metrics[metric]
+    return [[cells[block] for block in blocks] for cells in by_config.values()]
 
 
 def seed_defects(own: CheckedRows, parent: CheckedRows) -> Iterator[Defect]:
@@ -269,15 +238,15 @@ def metric_differences(rules: ScoringRules, series: Series, name: str, baseline:
     return differences(series[name]["own"], series[name][baseline], SIGN[metric.better])
 
 
-def apply_guards(found: Verdict, guards: Sequence[Mapping[str, Any]]) -> Verdict:
+def apply_guards(decided: Verdict, guards: Sequence[Mapping[str, Any]]) -> Verdict:
     """Refuse a gain at the price of a guard, or while that price is not known."""
-    if found.verdict != PROMOTED:
-        return found
-    failed = tuple(f"{RISK_REGRESSED}:{guard['name']}" for guard in guards if guard["verdict"] == FAILED)
-    open_ = tuple(f"{RISK_UNDECIDED}:{guard['name']}" for guard in guards if guard["verdict"] == UNDECIDED)
-    if failed or open_:
-        return Verdict(REJECTED if failed else INDECISIVE, (*failed, *open_))
-    return found
+    if decided.verdict != PROMOTED:
+        return decided
+    failed = [f"{RISK_REGRESSED}:{guard['name']}" for guard in guards if guard["verdict"] == FAILED]
+    undecided = [f"{RISK_UNDECIDED}:{guard['name']}" for guard in guards if guard["verdict"] == UNDECIDED]
+    if failed or undecided:
+        return Verdict(REJECTED if failed else INDECISIVE, (*failed, *undecided))
+    return decided
 
 
 def paired_comparison(
@@ -286,20 +255,12 @@ def paired_comparison(
     """A comparison by blocks.  `score` is the estimate, shrunk: the best of many owes a part to luck."""
     sides = [(metric, series[metric.name]) for metric in rules.metrics]
     details = tuple(metric_detail(rules, metric, side[baseline], side["own"]) for metric, side in sides)
-    primary = next(each for each in details if each.name == rules.primary)
+    delta = next(each.delta for each in details if each.name == rules.primary)
     promoted = evidence["verdict"] == PROMOTED
-    reasons = [NET_IMPROVEMENT] if promoted else evidence["reasons"]
-    return Comparison(
-        evidence["estimate"],
-        STRONG if promoted else WEAK,
-        promoted,
-        tuple(reasons),
-        primary.delta,
-        *count_better_worse(details),
-        rows_used,
-        details,
-        evidence,
-    )
+    reasons = (NET_IMPROVEMENT,) if promoted else tuple(evidence["reasons"])
+    counts = (*count_better_worse(details), rows_used)
+    grade = STRONG if promoted else WEAK
+    return Comparison(evidence["estimate"], grade, promoted, reasons, delta, *counts, details, evidence)
 
 
 class ConfigComparison(NamedTuple):
@@ -320,10 +281,8 @@ def compare_configs(better: str, parent: Mapping[int, float], own: Mapping[int, 
     sign = SIGN[better]
     old, new = ([sign * side[config] for config in parent] for side in (parent, own))
     signs = [_compare_numbers(after, before) for before, after in zip(old, new, strict=True)]
-    best, worst = max(old), min(new)
-    return ConfigComparison(
-        signs.count(1), signs.count(-1), signs.count(0), sign * best, sign * worst, _compare_numbers(worst, best) > 0
-    )
+    better_worse_same, best, worst = (signs.count(1), signs.count(-1), signs.count(0)), max(old), min(new)
+    return ConfigComparison(*better_worse_same, sign * best, sign * worst, _compare_numbers(worst, best) > 0)
 
 
 def column_by_config(text: str, name: str, configs: Container[int]) -> dict[int, float]:
@@ -337,10 +296,10 @@ def column_by_config(text: str, name: str, configs: Container[int]) -> dict[int,
 
 
 def means_by_config(values: Iterable[tuple[int, float]]) -> dict[int, float]:
-    found: dict[int, list[float]] = {}
+    by_config: dict[int, list[float]] = {}
     for config, value in values:
-        found.setdefault(config, []).append(value)
-    return {config: fsum(each) / len(each) for config, each in found.items()}
+        by_config.setdefault(config, []).append(value)
+    return {config: fsum(each) / len(each) for config, each in by_config.items()}
 
 
 def _compare_numbers(after: float, before: float) -> int:

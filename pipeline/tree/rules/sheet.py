@@ -13,13 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from pipeline.core.text import printable_line
+
 OK = "ok"
 NEEDED_COLUMNS = ("config_id", "status")
 NUMBER_PATTERN = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _ID = re.compile(r"[0-9]{1,18}")
 # Sums and quotients of numbers beyond these would leave the range of floats.
 LARGEST, SMALLEST = 1e100, 1e-100
-LONGEST_SHOWN = 60
 
 
 class Defect(NamedTuple):
@@ -32,7 +33,7 @@ class Defect(NamedTuple):
 
     def __str__(self) -> str:
         where = [f"config {self.config}"] if self.config is not None else []
-        where += [f"block {clip_for_message(self.block)}"] if self.block else []
+        where += [f"block {_clipped(self.block)}"] if self.block else []
         where += [self.column] if self.column else []
         return f"{', '.join(where)}: {self.what}" if where else self.what
 
@@ -41,10 +42,7 @@ class SheetRow(NamedTuple):
     """The results of one config, or of a block of it.  `metrics`: those that count and are finite numbers."""
 
     config_id: int
-    params: str
     seed: str
-    status: str
-    error: str
     metrics: Mapping[str, float]
     block: str = ""
 
@@ -81,7 +79,6 @@ class Sheet(NamedTuple):
 
 def read_sheet(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
     """Read a results CSV.  `metrics`: columns that count; `block`: the column that tells repetitions apart."""
-
     try:
         table = [row for row in csv_rows(csv_lines(text), strict=True) if any(map(str.strip, row[1]))]
     except CsvProblem as problem:
@@ -91,54 +88,45 @@ def read_sheet(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
     header = [name.strip() for name in table[0][1]]
     if wrong := tuple(_wrong_header(header, [*NEEDED_COLUMNS, *([block] if block else []), *metrics])):
         return Sheet((), wrong)
-    return _sheet(header, table[1:], metrics, block)
+    rows: list[SheetRow] = []
+    defects: list[Defect] = []
+    for line, cells in table[1:]:
+        cell = dict(zip(header, map(str.strip, cells), strict=False))
+        name = cell.get("config_id", "")
+        if not _ID.fullmatch(name):
+            what = f"line {line}: '{_clipped(name)}' is not a whole number from 0 on"
+            defects.append(Defect(None, "config_id", what))
+            continue
+        row, bad = _row(int(name), cell, metrics, cell.get(block, "") if block else "")
+        if block and cell.get("status") == OK and not row.block:
+            bad = [Defect(row.config_id, block, f"line {line} does not say of which block it is")]
+        if len(cells) != len(header):
+            bad = [Defect(row.config_id, "", f"line {line} has {len(cells)} cells, the header has {len(header)}")]
+        rows.append(row)
+        defects += bad
+    return Sheet(tuple(rows), tuple(defects))
 
 
 def _wrong_header(header: Sequence[str], needed: Iterable[str]) -> Iterator[Defect]:
     for name in dict.fromkeys(needed):
         if (times := header.count(name)) != 1:
-            there = clip_for_message(", ".join(header))
+            there = _clipped(", ".join(header))
             what = f"{times} columns have this name" if times else f"the column is missing; there are {there}"
             yield Defect(None, name, what)
 
 
-def _sheet(
-    header: Sequence[str], table: Iterable[tuple[int, Sequence[str]]], metrics: Sequence[str], block: str
-) -> Sheet:
-    rows: list[SheetRow] = []
-    defects: list[Defect] = []
-    for line, cells in table:
-        cell = dict(zip(header, map(str.strip, cells), strict=False))
-        name = cell.get("config_id", "")
-        if not _ID.fullmatch(name):
-            defects.append(
-                Defect(None, "config_id", f"line {line}: '{clip_for_message(name)}' is not a whole number from 0 on")
-            )
-            continue
-        row, wrong = _row(int(name), cell, metrics, cell.get(block, "") if block else "")
-        if block and row.status == OK and not row.block:
-            wrong = [Defect(row.config_id, block, f"line {line} does not say of which block it is")]
-        if len(cells) != len(header):
-            wrong = [Defect(row.config_id, "", f"line {line} has {len(cells)} cells, the header has {len(header)}")]
-        rows.append(row)
-        defects += wrong
-    return Sheet(tuple(rows), tuple(defects))
-
-
 def _row(config: int, cell: Mapping[str, str], metrics: Sequence[str], block: str) -> tuple[SheetRow, list[Defect]]:
     """A row and its defects; the metrics of a failed config are ignored."""
-    status = cell.get("status", "")
-    numbers = {name: _finite(cell.get(name, "")) for name in metrics} if status == OK else {}
-    good = {name: number for name, number in numbers.items() if number is not None}
-    row = SheetRow(config, cell.get("params", ""), cell.get("seed", ""), status, cell.get("error", ""), good, block)
+    status, seed = cell.get("status", ""), cell.get("seed", "")
     if status != OK:
-        error = f" ({clip_for_message(row.error)})" if row.error else ""
-        return row, [Defect(config, "status", f"'{clip_for_message(status)}' instead of {OK}{error}", block)]
-    return row, [
-        Defect(config, name, f"'{clip_for_message(cell.get(name, ''))}' is not a finite number", block)
-        for name in metrics
-        if name not in good
-    ]
+        error = f" ({_clipped(cell['error'])})" if cell.get("error") else ""
+        what = f"'{_clipped(status)}' instead of {OK}{error}"
+        return SheetRow(config, seed, {}, block), [Defect(config, "status", what, block)]
+    numbers = {name: _finite(cell.get(name, "")) for name in metrics}
+    good = {name: number for name, number in numbers.items() if number is not None}
+    wrong = [(name, _clipped(cell.get(name, ""))) for name in metrics if name not in good]
+    defects = [Defect(config, name, f"'{text}' is not a finite number", block) for name, text in wrong]
+    return SheetRow(config, seed, good, block), defects
 
 
 def _finite(text: str) -> float | None:
@@ -149,15 +137,9 @@ def _finite(text: str) -> float | None:
     return number if abs(number) >= SMALLEST else 0.0
 
 
-def clip_for_message(text: str) -> str:
+def _clipped(text: str) -> str:
     """A candidate's text for a message: on one line, bounded, with nothing that a terminal would obey."""
-    plain = text if text.isprintable() else visible_text(text[:LONGEST_SHOWN])
-    return plain if len(plain) <= LONGEST_SHOWN else f"{plain[: LONGEST_SHOWN - 1]}…"
-
-
-def visible_text(text: str) -> str:
-    """A text with escapes in place of characters that cannot be printed."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return printable_line(text, 60)
 
 
 DEFECTS_SHOWN = 3
@@ -224,24 +206,21 @@ def expected_rows(
     With neither a limit nor a grid the ids of the root's baseline are the rule: it is measured before any candidate, so
     that no candidate has a say in it.  The same holds for blocks where the spec names none (`blocks` is None); they are
     empty where measurements are not repeated."""
-    wanted = _expected_configs(limit, grid, baseline)
+    if baseline is None and limit is None and grid is None:
+        raise ValueError("without sweep_config_limit and without a grid, the root's baseline is needed")
+    if baseline is None and blocks is None:
+        raise ValueError("without `blocks: ids`, the root's baseline is needed")
+    rows = baseline.rows if baseline else ()
     if blocks is None:
-        if baseline is None:
-            raise ValueError("without `blocks: ids`, the root's baseline is needed")
-        blocks = blocks_in_order({row.block for row in baseline.rows if row.block})
-    return wanted._replace(blocks=tuple(blocks) or ("",))
-
-
-def _expected_configs(limit: int | None, grid: int | None, baseline: Sheet | None) -> ExpectedRows:
+        blocks = blocks_in_order({row.block for row in rows if row.block})
+    names = tuple(blocks) or ("",)
     if limit is not None:
         count = limit if grid is None else min(limit, grid)
-        return ExpectedRows(tuple(range(count)), f"sweep_config_limit: config_id < {count}", count)
+        return ExpectedRows(tuple(range(count)), f"sweep_config_limit: config_id < {count}", count, names)
     if grid is not None:
-        return ExpectedRows(tuple(range(grid)), f"the grid: config_id < {grid}")
-    if baseline is None:
-        raise ValueError("without sweep_config_limit and without a grid, the root's baseline is needed")
-    ids = sorted({row.config_id for row in baseline.rows})
-    return ExpectedRows(tuple(ids), f"the root's baseline: its {len(ids)} configs")
+        return ExpectedRows(tuple(range(grid)), f"the grid: config_id < {grid}", blocks=names)
+    ids = sorted({row.config_id for row in rows})
+    return ExpectedRows(tuple(ids), f"the root's baseline: its {len(ids)} configs", blocks=names)
 
 
 def blocks_in_order(blocks: Iterable[str]) -> list[str]:
@@ -254,15 +233,15 @@ def check_rows(sheet: Sheet, wanted: ExpectedRows) -> CheckedRows:
     """The good rows of the expected configs and blocks, and the defects of the others."""
     if sheet.defects and not sheet.rows:
         return CheckedRows((), sheet.defects)  # that every row is missing would say nothing more
-    place = {block: n for n, block in enumerate(wanted.blocks)}
+    order = {block: n for n, block in enumerate(wanted.blocks)}
     kept = [row for row in sheet.rows if wanted.cut is None or row.config_id < wanted.cut]
     found = [defect for defect in sheet.defects if wanted.cut is None or (defect.config or 0) < wanted.cut]
     broken = {defect.config for defect in found if not defect.block}
     found += dict.fromkeys(_wrong_rows(Counter((row.config_id, row.block) for row in kept), wanted, broken))
     bad = {(defect.config, defect.block) for defect in found}
     rows = [row for row in kept if not bad & {(row.config_id, row.block), (row.config_id, "")}]
-    found.sort(key=lambda defect: (defect.config is not None, defect.config or 0, place.get(defect.block, -1)))
-    return CheckedRows(tuple(sorted(rows, key=lambda row: (row.config_id, place[row.block]))), tuple(found))
+    found.sort(key=lambda defect: (defect.config is not None, defect.config or 0, order.get(defect.block, -1)))
+    return CheckedRows(tuple(sorted(rows, key=lambda row: (row.config_id, order[row.block]))), tuple(found))
 
 
 def _wrong_rows(
@@ -280,6 +259,6 @@ def _wrong_rows(
         if config not in ids:
             yield Defect(config, "config_id", f"this config is not expected ({wanted.rule})")
         elif (config, block) not in due and not (config in broken and not block):
-            yield Defect(config, "block", f"'{clip_for_message(block)}' is none of the {len(wanted.blocks)} blocks")
+            yield Defect(config, "block", f"'{_clipped(block)}' is none of the {len(wanted.blocks)} blocks")
         elif count > 1:
             yield Defect(config, "config_id", f"there are {count} rows", block)

@@ -7,14 +7,15 @@ drawn by a seed; a decision that changes has looked ahead."""
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise, zip_longest
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from pipeline.core.text import printable_line
 from pipeline.errors import cut_text
-from pipeline.tree.rules.sheet import CsvProblem, csv_rows, visible_text
+from pipeline.tree.rules.sheet import CsvProblem, csv_rows
 from pipeline.tree.run.command import CheckoutRun
 from pipeline.tree.spec.model import Canary
 
@@ -59,17 +60,18 @@ class DecisionTable(NamedTuple):
 def parse_data(text: str, column: str) -> DataTable:
     """Parse data; `column` has the time, the first one if it is empty."""
     lines = list(io.StringIO(text, newline=""))
-    header, *rows = _rows(lines) or [([], 0)]
-    at = _column([name.removeprefix(BOM) for name in header[0]], column)
+    (header, _), *rows = _rows(lines) or [([], 0)]
+    names = [name.removeprefix(BOM) for name in header]
+    if column and column not in names:
+        raise UnusableTable(f"there is no column {column}; it has {', '.join(map(_cell_text, names)) or 'none'}")
+    at = names.index(column) if column else 0
     ends: dict[str, int] = {}
     before = ""
     for cells, end in rows:
         time = cells[at] if at < len(cells) else ""
         if not time or (time != before and time in ends):
-            what = "is in two places" if time else "is missing"
-            raise UnusableTable(
-                f"line {end}: the time {_cell_text(time)}{' ' if time else ''}{what}; rows must be in its order"
-            )
+            what = f"{_cell_text(time)} is in two places" if time else "is missing"
+            raise UnusableTable(f"line {end}: the time {what}; rows must be in its order")
         ends[time], before = end, time
     if not ends:
         raise UnusableTable("it has no rows")
@@ -77,20 +79,13 @@ def parse_data(text: str, column: str) -> DataTable:
     return DataTable(lines, ends)
 
 
-def _column(header: Cells, column: str) -> int:
-    if column and column not in header:
-        raise UnusableTable(f"there is no column {column}; it has {', '.join(map(_cell_text, header)) or 'none'}")
-    return header.index(column) if column else 0
-
-
 def _check_order(ends: Mapping[str, int]) -> None:
     """Check that times rise: as numbers if all of them are, or else as texts, like dates (2001-12-31)."""
-    times = list(ends)
-    numbers = [_number(time) for time in times]
-    ordered: Sequence[float] | Sequence[str] = times if None in numbers else [n for n in numbers if n is not None]
-    for i in range(1, len(times)):
-        if not ordered[i - 1] < ordered[i]:  # type: ignore[operator]
-            wrong = f"line {ends[times[i]]}: {_cell_text(times[i])} after {_cell_text(times[i - 1])}"
+    numbers = [_number(time) for time in ends]
+    keys: Iterable[Any] = ends if None in numbers else numbers
+    for (old, before), (new, after) in pairwise(zip(ends, keys, strict=True)):
+        if not before < after:
+            wrong = f"line {ends[new]}: {_cell_text(new)} after {_cell_text(old)}"
             raise UnusableTable(f"{wrong}: times must rise from row to row, written so that they sort, like 2001-12-31")
 
 
@@ -106,8 +101,9 @@ def parse_decisions(text: str, data: DataTable, until: str) -> DecisionTable:
         wrong = next((cell for cell in cells if (number := _number(cell)) is not None and not isfinite(number)), "")
         if wrong:
             raise UnusableTable(f"line {line}: {_cell_text(header[cells.index(wrong)])} is {_cell_text(wrong)}")
-    found = [cells for cells, _ in rows]
-    return DecisionTable(header, found, _key_columns(header, found))
+    table = [cells for cells, _ in rows]
+    unique = (n for n in range(1, len(header)) if len({tuple(row[:n]) for row in table}) == len(table))
+    return DecisionTable(header, table, next(unique, 1))
 
 
 def _rows(lines: Iterable[str]) -> list[tuple[Cells, int]]:
@@ -116,11 +112,6 @@ def _rows(lines: Iterable[str]) -> list[tuple[Cells, int]]:
         return [(cells, line) for line, cells in csv_rows(lines) if cells]
     except CsvProblem as problem:
         raise UnusableTable(f"line {problem.line} is not CSV: {problem}") from problem
-
-
-def _key_columns(header: Cells, rows: Sequence[Cells]) -> int:
-    unique = (n for n in range(1, len(header)) if len({tuple(row[:n]) for row in rows}) == len(rows))
-    return next(unique, 1)
 
 
 def cut_times(decisions: DecisionTable, data: DataTable, start: float, count: int, seed: str) -> list[str]:
@@ -132,19 +123,16 @@ def cut_times(decisions: DecisionTable, data: DataTable, start: float, count: in
     times = [time for time, end in data.ends.items() if time in decided and first <= end < last]
     parts = min(count, len(times))
     bounds = [len(times) * n // parts for n in range(parts + 1)] if parts else []
-    return [times[low + _draw_below(f"{seed} {low}", high - low)] for low, high in pairwise(bounds)]
-
-
-def _draw_below(seed: str, below: int) -> int:
-    return int.from_bytes(sha256(seed.encode()).digest()[:8], "big") % below
+    draws = [int.from_bytes(sha256(f"{seed} {low}".encode()).digest()[:8], "big") for low in bounds[:-1]]
+    return [times[low + draw % (high - low)] for draw, (low, high) in zip(draws, pairwise(bounds), strict=True)]
 
 
 def first_change(whole: DecisionTable, part: DecisionTable, tolerance: float) -> str:
     """The first difference between decisions with all data and with a part of it, in words; empty if there is none."""
     if whole.header != part.header:
         return f"columns {_cell_text(','.join(whole.header))} -> {_cell_text(','.join(part.header))}"
-    found = (_row_change(whole, old, new, tolerance) for old, new in zip_longest(whole.rows, part.rows))
-    return next(filter(None, found), "")
+    changes = (_row_change(whole, old, new, tolerance) for old, new in zip_longest(whole.rows, part.rows))
+    return next(filter(None, changes), "")
 
 
 def _row_change(whole: DecisionTable, old: Cells | None, new: Cells | None, tolerance: float) -> str:
@@ -155,14 +143,13 @@ def _row_change(whole: DecisionTable, old: Cells | None, new: Cells | None, tole
         return ""
     if column < whole.keys:
         return f"{whole.name(old)} -> {whole.name(new)}"
-    return (
-        f"{whole.name(old)}: {_cell_text(whole.header[column])} {_cell_text(old[column])} -> {_cell_text(new[column])}"
-    )
+    name, before, after = map(_cell_text, (whole.header[column], old[column], new[column]))
+    return f"{whole.name(old)}: {name} {before} -> {after}"
 
 
 def _cell_text(text: str) -> str:
     """A cell for a message: on one line, bounded, with nothing that a terminal would obey."""
-    return cut_text(visible_text(" ".join(text.split())))
+    return cut_text(printable_line(" ".join(text.split()), 200))
 
 
 def _equal_cells(old: str, new: str, tolerance: float) -> bool:
@@ -201,49 +188,33 @@ class CanaryResult(NamedTuple):
     cuts: tuple[Cut, ...] = ()
 
 
-class _Failed(Exception):
-    """A run that gave no decisions."""
-
-    def __init__(self, why: str, status: int) -> None:
-        super().__init__(why)
-        self.status = status
-
-
 def run_canary(canary: Canary, data: DataTable, seed: str, run: RunUntil) -> CanaryResult:
     """Run a command on all data and on cuts of it, and compare the decisions."""
-    try:
-        whole = _decisions(data, data.last, run)
-        times = cut_times(whole, data, canary.start, canary.cuts, seed)
-        found = tuple(_cuts(canary, data, whole, times, run))
-    except _Failed as failed:
-        return CanaryResult(str(failed), failed.status)
-    why = "nothing is decided at a time after which the data could be cut" if not found else _why(found)
-    return CanaryResult(why, 0, len(whole.rows), found)
-
-
-def _cuts(canary: Canary, data: DataTable, whole: DecisionTable, times: list[str], run: RunUntil) -> Iterator[Cut]:
-    for time in times:
+    whole = _decisions(data, data.last, run)
+    if isinstance(whole, CanaryResult):
+        return whole
+    cuts: list[Cut] = []
+    for time in cut_times(whole, data, canary.start, canary.cuts, seed):
         part = _decisions(data, time, run)
-        yield Cut(time, first_change(whole.until(time, data), part, canary.tolerance))
+        if isinstance(part, CanaryResult):
+            return part
+        cuts.append(Cut(time, first_change(whole.until(time, data), part, canary.tolerance)))
+    why = "" if cuts else "nothing is decided at a time after which the data could be cut"
+    if changed := [cut for cut in cuts if cut.change]:
+        first, many = changed[0], f"so with {len(changed)} of {len(cuts)} cuts"
+        why = f"a decision changes when the data after {first.time} is cut off: {first.change} ({many})"
+    return CanaryResult(why, 0, len(whole.rows), tuple(cuts))
 
 
-def _why(found: tuple[Cut, ...]) -> str:
-    changed = [cut for cut in found if cut.change]
-    if not changed:
-        return ""
-    first = changed[0]
-    many = f"so with {len(changed)} of {len(found)} cuts"
-    return f"a decision changes when the data after {first.time} is cut off: {first.change} ({many})"
-
-
-def _decisions(data: DataTable, until: str, run: RunUntil) -> DecisionTable:
+def _decisions(data: DataTable, until: str, run: RunUntil) -> DecisionTable | CanaryResult:
+    """The decisions on the data up to a time; the result of the canary when there are none."""
     where = "with all of the data" if until == data.last else f"with the data up to {until}"
     done = run(until)
     if not done.ok:
-        raise _Failed(done.why if done.void else f"{where}: {done.why}", done.exit)
+        return CanaryResult(done.why if done.void else f"{where}: {done.why}", done.exit)
     if len(done.results) > LARGEST_DECISIONS:
-        raise _Failed(f"{where}: more than {LARGEST_DECISIONS >> 20} MB of decisions", 0)
+        return CanaryResult(f"{where}: more than {LARGEST_DECISIONS >> 20} MB of decisions", 0)
     try:
         return parse_decisions(done.results.decode("utf-8-sig", errors="replace"), data, until)
     except UnusableTable as error:
-        raise _Failed(f"{where}: its decisions cannot be used: {error}", 0) from error
+        return CanaryResult(f"{where}: its decisions cannot be used: {error}", 0)

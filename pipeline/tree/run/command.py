@@ -13,17 +13,17 @@ import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.core.templates import fill_argv, fill_shell_line
-from pipeline.git.folders import delete_tree, make_removable
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
-from pipeline.machine.confine import Confinement, landlock_version
+from pipeline.machine.confine import landlock_version
 from pipeline.machine.failures import NOT_FOUND, FailureFacts, describe_exit, describe_start_failure, outage_reason
 from pipeline.machine.job import Job, StageFailed
 from pipeline.machine.process import Exit
 from pipeline.store.files import read_bytes
+from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason
@@ -70,9 +70,9 @@ NOTHING_RAN = CheckoutRun("", 0, b"", 0.0, 0)
 
 
 class CommandRequest(NamedTuple):
-    """A command to run and its place.  `values` stand for names in braces; `configs` is for a file, if it wants one.
+    """A command to run in a checkout of the commit at `where`; `wants`: it must write its results.
 
-    `wants`: it must write its results."""
+    `values` stand for names in braces; `configs` is for a file, if it wants one."""
 
     where: EvalSlot | NodePlace
     checkout: str
@@ -84,32 +84,30 @@ class CommandRequest(NamedTuple):
     configs: bytes = b""
 
 
-def run_command(job: Job, errand: CommandRequest) -> CheckoutRun:
+def run_command(job: Job, request: CommandRequest) -> CheckoutRun:
     """Run a command, again as often as the spec allows; an outage or a changed record fails the target."""
-    bench = RunRepo(job.target.run)
-    commit = bench.commit(errand.where)
-    if why := job_void_reason(job, _checked_tree(job, tree_hash(bench.repo, commit))):
+    repo = RunRepo(job.target.run)
+    commit = repo.commit(request.where)
+    tree = tree_hash(repo.path, commit)
+    if read_text(job.reads["tree"][0]).strip() != tree:  # a changed record must not choose the code
+        raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
+    if why := job_void_reason(job, tree):
         return NOTHING_RAN._replace(why=why)
     # a root that cannot be measured is no result: its target fails, and the next build tries it again
-    retries = job.target.limits.retries if isinstance(errand.where, EvalSlot) else 0
+    retries = job.target.limits.retries if isinstance(request.where, EvalSlot) else 0
     begun, attempt = time.monotonic(), 0
     while True:
         attempt += 1
-        with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
-            once = _run_once(job, errand, worktree)
-        if once.outage:
-            raise _outage_failure(job, errand, once)
+        with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
+            once = _run_once(job, request, worktree)
+        if once.outage:  # tried `eval_retries` times at once, then by the next build
+            keep_printed(job, request.log)
+            delete_tree(request.output)
+            status = once.exit if once.exit >= 0 else 128 - once.exit
+            raise StageFailed(f"{once.why}: {once.outage}, which says nothing of the candidate; build again", status)
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
-        note_in_log(errand.log, f"attempt {attempt} failed: {once.why}")
-
-
-def _outage_failure(job: Job, errand: CommandRequest, once: CheckoutRun) -> StageFailed:
-    """The failure of a target by an outage: it is tried `eval_retries` times at once, then by the next build."""
-    keep_printed(job, errand.log)
-    delete_tree(errand.output)
-    status = once.exit if once.exit >= 0 else 128 - once.exit
-    return StageFailed(f"{once.why}: {once.outage}, which says nothing of the candidate; build again", status)
+        note_in_log(request.log, f"attempt {attempt} failed: {once.why}")
 
 
 def keep_printed(job: Job, log: str) -> None:
@@ -118,73 +116,47 @@ def keep_printed(job: Job, log: str) -> None:
         file.write(read_bytes(log) if os.path.exists(log) else b"")
 
 
-def _checked_tree(job: Job, tree: str) -> str:
-    """Check that the commit has the files that the target reads: a changed record must not choose the code."""
-    if read_text(job.reads["tree"][0]).strip() != tree:
-        raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
-    return tree
-
-
-def _run_once(job: Job, errand: CommandRequest, worktree: Worktree) -> CheckoutRun:
-    folder = worktree.path
-    output = os.path.abspath(errand.output)
+def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> CheckoutRun:
+    folder, params, timeout = worktree.path, job.target.params, job.target.limits.timeout
+    output = os.path.abspath(request.output)
     delete_tree(output)
     os.makedirs(output)
-    results = f"{output}/results.csv"
-    names = _brace_names(job, errand.values) | {"tree": [folder], "output": [output], "results": [results]}
-    if errand.configs:
-        names["configs"] = [f"{output}/configs.json"]
-        write(f"{output}/configs.json", errand.configs)
-    fixed = {name: " ".join(fill_argv([text], names)) for name, text in job.target.params["env"].items()}
+    results, names = f"{output}/results.csv", _brace_names(job, request, folder, output)
+    fixed = {name: " ".join(fill_argv([text], names)) for name, text in params["env"].items()}
     fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
-    env, secrets = job.processes.environment(job.target.run, fixed, job.target.params["pass"])
+    shell = "argv" not in params
+    words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
+    env, secrets = job.processes.environment(job.target.run, fixed, params["pass"])
     watched, sealed = start_watch(job, worktree.repo, folder), sealed_paths(job)
     wire = arm_tripwire(sealed, hidden=bool(landlock_version()))
     with command_shield(watched, folder, output, env) as shield:
-        confined, words = hide_paths(shield, sealed), _command_words(job.target.params, names)
-        exit_, why = _run_words(job, words, env, secrets, folder, errand.log, confined)
-    content = b""
+        confined = hide_paths(shield, sealed)
+        try:
+            ended = job.processes.run(words, env, request.log, timeout, secrets, cwd=folder, confined=confined)
+            why = describe_exit(ended, timeout)[0]
+        except OSError as error:
+            why, status = describe_start_failure(error, words[0])
+            if not _is_inside(words[0], folder):
+                raise StageFailed(why, status) from error
+            ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
-    missing = exit_.code == NOT_FOUND and _program_is_missing(job.target.params, words, folder, env)
-    lost = outage_reason(FailureFacts(exit_, missing=missing))
-    why = foul or why
-    if errand.wants and not foul:
-        content, lacking = read_results(results)
-        why = why or lacking
+    missing = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env)
+    outage = "" if foul else outage_reason(FailureFacts(ended, missing=missing))
+    content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
-    return CheckoutRun(why, exit_.code, content, 0.0, 0, watched.shield if watched else None, "" if foul else lost)
+    shield_used = watched.shield if watched else None
+    return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage)
 
 
-def _brace_names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
+def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:
+    """The values of the names in braces; writes the configs, if the command wants them."""
     ports = {name.removeprefix("in."): group for name, group in job.reads.items() if name.startswith("in.")}
-    absolute = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
-    return {**absolute, "project": [os.getcwd()], **{name: [value] for name, value in values.items()}}
-
-
-def _command_words(params: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> list[str]:
-    if "argv" in params:
-        return fill_argv(params["argv"], names)
-    return ["/bin/sh", "-c", fill_shell_line(params["shell"], names)]
-
-
-def _run_words(
-    job: Job,
-    words: list[str],
-    env: Mapping[str, str],
-    secrets: Mapping[str, str],
-    folder: str,
-    log: str,
-    confined: Confinement | None,
-) -> tuple[Exit, str]:
-    timeout = job.target.limits.timeout
-    try:
-        ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder, confined=confined)
-    except OSError as error:
-        why, status = describe_start_failure(error, words[0])
-        if not _is_inside(words[0], folder):
-            raise StageFailed(why, status) from error
-        return Exit(status), why
-    return ended, describe_exit(ended, timeout)[0]
+    names = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
+    names |= {"project": [os.getcwd()], **{name: [value] for name, value in request.values.items()}}
+    if request.configs:
+        names["configs"] = [f"{output}/configs.json"]
+        write(f"{output}/configs.json", request.configs)
+    return {**names, "tree": [folder], "output": [output], "results": [f"{output}/results.csv"]}
 
 
 def _is_inside(program: str, folder: str) -> bool:
@@ -193,17 +165,15 @@ def _is_inside(program: str, folder: str) -> bool:
     return "/" in program and path.startswith(f"{os.path.realpath(folder)}/")
 
 
-def _program_is_missing(params: Mapping[str, Any], words: Sequence[str], folder: str, env: Mapping[str, str]) -> bool:
+def _program_is_missing(line: str, folder: str, env: Mapping[str, str]) -> bool:
     """True when the first program of a shell line that ended with "not found" is gone.
 
     A program that the candidate's own files do not find is the candidate's failure."""
-    if "argv" in params:
-        return False
     try:
-        line = shlex.split(words[-1], comments=True)
+        words = shlex.split(line, comments=True)
     except ValueError:  # the shell reads it otherwise
         return False
-    program = next((word for word in line if "=" not in word), "")
+    program = next((word for word in words if "=" not in word), "")
     if not _PROGRAM.fullmatch(program) or program in _SHELL_WORDS or _is_inside(program, folder):
         return False
     return shutil.which(os.path.join(folder, program) if "/" in program else program, path=env.get("PATH")) is None

@@ -6,18 +6,18 @@ reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles, Stage
 from pipeline.models.calls import read_calls
-from pipeline.tree.rules.assignment import NO_IDEA, Assignment, FrontierPlace, PastIdea, SlotAssignment, assign_ideas
-from pipeline.tree.rules.beam import FAILED, BeamDecision, BeamPlace, DepthProgress, Promotion, promote, stop_reason
+from pipeline.tree.rules.assignment import NO_IDEA, FrontierPlace, PastIdea, assign_ideas
+from pipeline.tree.rules.beam import FAILED, DepthProgress, Promotion, promote, stop_reason
 from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, settle_spending, shortages
-from pipeline.tree.rules.positions import EvalSlot, NodePlace, depth_of, parse_place, parse_slot, slots_of
+from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, parse_slot, slots_of
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
-from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, NextNodes
+from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, write_next_nodes
 from pipeline.tree.run.records import (
     CommandCost,
     Origin,
@@ -29,7 +29,7 @@ from pipeline.tree.run.records import (
     read_text,
     save,
 )
-from pipeline.tree.run.run_repo import NodeCommits, RunRepo
+from pipeline.tree.run.run_repo import OpenNode, open_restored
 from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
 
 
@@ -42,70 +42,65 @@ def assign_stage(job: JobFiles) -> None:
     costs = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
     spent = spending_of(before["spent"])
     spent |= {f"{s}.idea": Spending(0, cost["usd"], cost["tokens"], cost["seconds"]) for s, cost in costs.items()}
-    tried = [PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]]
+    texts: dict[NodePlace, list[str]] = {}
+    for slot, path in zip(slots, job.reads["ideas"], strict=True):
+        texts.setdefault(slot.place, []).append(read_text(path))
     assignment = assign_ideas(
-        [_frontier_place(NodePlace(depth, n), origin) for n, origin in enumerate(origins)],
-        _texts_by_place(slots, [read_text(path) for path in job.reads["ideas"]]),
+        [
+            FrontierPlace(NodePlace(depth, n), tuple(map(parse_place, origin.ancestors)), origin.empty or origin.closed)
+            for n, origin in enumerate(origins)
+        ],
+        texts,
         BudgetLedger(BudgetLimits(**params["budget"]), {}, spent),
         params["dedupe_scope"],
         ideas_per_node=params["ideas_per_node"],
         ceiling=Ceiling(**params["ceiling"]),
-        tried=tried,
+        tried=[PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]],
     )
-    reasons = {slot: record["why"] for slot, record in costs.items()}
-    tasks = tuple(_with_reason(task, reasons.get(task.slot, "")) for task in assignment.tasks)
-    for task, path in zip(tasks, job.writes["tasks"], strict=True):
-        save(path, SlotTask(task.idea, task.empty, task.why))
-    save(job.writes["assigned"][0], _assigned_record(assignment._replace(tasks=tasks), tried))
-
-
-def _frontier_place(place: NodePlace, origin: Origin) -> FrontierPlace:
-    """A place of the frontier: without a commit when it is empty, closed when the search stops at it."""
-    ancestors = tuple(map(parse_place, origin.ancestors))
-    return FrontierPlace(place, "" if origin.empty else "there", ancestors, origin.empty or origin.closed)
-
-
-def _texts_by_place(slots: tuple[EvalSlot, ...], texts: list[str]) -> dict[NodePlace, list[str]]:
-    found: dict[NodePlace, list[str]] = {}
-    for slot, text in zip(slots, texts, strict=True):
-        found.setdefault(slot.place, []).append(text)
-    return found
+    tasks: Record = {}
+    for task, path in zip(assignment.tasks, job.writes["tasks"], strict=True):
+        why, unasked = task.why, costs.get(task.slot, {"why": ""})["why"]
+        if task.empty == NO_IDEA and unasked:  # the reason for which the role gave none
+            why = f"{why}: {unasked}"
+        save(path, SlotTask(task.idea, task.empty, why))
+        first = str(task.duplicate_of) if task.duplicate_of else None
+        tasks[str(task.slot)] = {"empty": task.empty, "why": why, "identity": task.identity, "duplicate_of": first}
+    assigned = {"tasks": tasks, "cut": assignment.cut, "spent": assignment.ledger.spent}
+    assigned |= {"reserved": sorted(assignment.ledger.reserved)}
+    assigned |= {"tried": before["tried"] + [[str(each.slot), each.identity] for each in assignment.past_ideas]}
+    save(job.writes["assigned"][0], assigned)
 
 
 def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
     return {name: Spending(*amounts) for name, amounts in record.items()}
 
 
-def _with_reason(task: SlotAssignment, why: str) -> SlotAssignment:
-    """Add the reason for which the role gave no idea."""
-    return task._replace(why=f"{task.why}: {why}") if task.empty == NO_IDEA and why else task
-
-
-def _assigned_record(assignment: Assignment, tried: list[PastIdea]) -> Record:
-    """The record of an assignment, for people and for the next depth."""
-    return {
-        "tasks": {str(task.slot): _task_entry(task) for task in assignment.tasks},
-        "cut": [*assignment.cut],
-        "spent": {name: [*amounts] for name, amounts in assignment.ledger.spent.items()},
-        "reserved": sorted(assignment.ledger.reserved),
-        "tried": [[str(each.slot), each.identity] for each in (*tried, *assignment.past_ideas)],
-    }
-
-
-def _task_entry(task: SlotAssignment) -> Record:
-    first = str(task.duplicate_of) if task.duplicate_of else None
-    return {"empty": task.empty, "why": task.why, "identity": task.identity, "duplicate_of": first}
-
-
-def promote_stage(job: JobFiles, opened: Callable[[str], NodeCommits] = RunRepo) -> None:
-    """End a depth: promote, decide whether to stop, write the next nodes; `opened` gives the repository of a run."""
+def promote_stage(job: JobFiles, open_node: OpenNode) -> None:
+    """End a depth: promote, decide whether to stop, write the next nodes."""
     params = job.target.params
     depth = _depth(job)
     slots = [evaluation.slot for evaluation in depth.evaluations]
     promotion = promote(depth.evaluations, params["beam_width"], slots)
     stop = _stop(params, depth, promotion)
-    save(job.writes["promoted"][0], _promoted_record(depth, promotion, stop))
-    NextNodes(job, depth, promotion, stop, opened).write()
+    decisions = {
+        str(each.slot): {
+            "promoted_to_node_id": str(each.promoted_to) if each.promoted_to else None,
+            "failed_check": each.failed,
+            "why": each.why,
+        }
+        for each in promotion.decisions
+    }
+    beam = {
+        str(each.place): {
+            "promoted_from_eval_id": str(each.source) if each.source else None,
+            "commit": each.commit,
+            "why": each.why,
+        }
+        for each in promotion.slots
+    }
+    record = {"depth": depth.depth, "stop_reason": stop or None, "decisions": decisions, "beam": beam}
+    save(job.writes["promoted"][0], {**record, "spent": depth.ledger.spent, "tried": depth.assigned["tried"]})
+    write_next_nodes(job, depth, promotion, stop, open_node)
 
 
 def _depth(job: JobFiles) -> Depth:
@@ -113,28 +108,20 @@ def _depth(job: JobFiles) -> Depth:
     assigned = load(job.reads["assigned"][0])
     origins = [load_as(Origin, path) for path in job.reads["node_origin"]]
     slots = slots_of(params["depth"], len(origins), params["ideas_per_node"])
-    summaries = zip(slots, job.reads["summary"], strict=True)
-    tasks = dict(zip(slots, (load_as(SlotTask, path) for path in job.reads["task"]), strict=True))
+    reserved = dict.fromkeys(assigned["reserved"], Ceiling(**params["ceiling"]))
+    ledger = BudgetLedger(BudgetLimits(**params["budget"]), reserved, spending_of(assigned["spent"]))
+    for n, slot in enumerate(slots):
+        if str(slot) in reserved:
+            ledger = settle_spending(ledger, str(slot), _evaluation_cost(job, n))
     return Depth(
         params["depth"],
         assigned,
         origins,
         [load(path) for path in job.reads["node_context"]],
-        [evaluation_of(slot, load(path)) for slot, path in summaries],
-        {slot: task.idea for slot, task in tasks.items()},
-        _settled_ledger(job, assigned, slots),
+        [evaluation_of(load(path), slot) for slot, path in zip(slots, job.reads["summary"], strict=True)],
+        {slot: load_as(SlotTask, path).idea for slot, path in zip(slots, job.reads["task"], strict=True)},
+        ledger,
     )
-
-
-def _settled_ledger(job: JobFiles, assigned: Record, slots: Sequence[EvalSlot]) -> BudgetLedger:
-    params = job.target.params
-    ceiling = Ceiling(**params["ceiling"])
-    reserved = dict.fromkeys(assigned["reserved"], ceiling)
-    ledger = BudgetLedger(BudgetLimits(**params["budget"]), reserved, spending_of(assigned["spent"]))
-    for n, slot in enumerate(slots):
-        if str(slot) in reserved:
-            ledger = settle_spending(ledger, str(slot), _evaluation_cost(job, n))
-    return ledger
 
 
 def _evaluation_cost(job: JobFiles, n: int) -> Spending:
@@ -163,37 +150,14 @@ def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
     )
 
 
-def _promoted_record(depth: Depth, promotion: Promotion, stop: str) -> Record:
-    return {
-        "depth": depth.depth,
-        "stop_reason": stop or None,
-        "decisions": {str(decision.slot): _decision_entry(decision) for decision in promotion.decisions},
-        "beam": {str(each.place): _beam_entry(each) for each in promotion.slots},
-        "spent": {name: [*amounts] for name, amounts in depth.ledger.spent.items()},
-        "tried": depth.assigned["tried"],
-    }
-
-
-def _decision_entry(decision: BeamDecision) -> Record:
-    to = str(decision.promoted_to) if decision.promoted_to else None
-    return {"promoted_to_node_id": to, "failed_check": decision.failed, "why": decision.why}
-
-
-def _beam_entry(each: BeamPlace) -> Record:
-    return {"promoted_from_eval_id": str(each.source) if each.source else None, "commit": each.commit, "why": each.why}
-
-
-OpenRepo = Callable[[str], NodeCommits]
-
-
 class Decider(NamedTuple):
-    """A stage that decides: its code, and `do`, which gets the function that opens a run's repository."""
+    """A stage that decides: its code, and `do`, which gets the function that opens a node."""
 
     code: str
-    do: Callable[[JobFiles, OpenRepo], None]
+    do: Callable[[JobFiles, OpenNode], None]
 
     def stage(self) -> Stage:
-        return Stage(self.code, lambda job: self.do(job, RunRepo))
+        return Stage(self.code, lambda job: self.do(job, open_restored))
 
 
 # Deciders by the name of their stage; within a depth they run in this order.

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from pipeline.machine.job import Job, StageFailed
@@ -22,7 +23,6 @@ from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_c
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
 from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
-from pipeline.tree.rules import prompts
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.positions import own_name, slot_of
 from pipeline.tree.rules.prompts import history_section, prompt_mistakes, render_prompt
@@ -46,13 +46,19 @@ class RoleAsker(NamedTuple):
 
     @classmethod
     def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
-        """Drops the journal of an earlier time that came to its end: then new answers are wanted."""
-        name, published = own_name(job.target.name), dict(job.target.writes)["calls"][0]
-        journal = f"{folder(job.target.run)}/calls/{name}"
+        """The asker of a job; the journal of a time that came to its end is dropped: then new answers are wanted."""
+        published = dict(job.target.writes)["calls"][0]
+        journal = f"{folder(job.target.run)}/calls/{own_name(job.target.name)}"
         calls = Calls(journal)
         if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
             shutil.rmtree(journal)
-        return cls(job, _roles_in_full(job, roles), calls, ground)
+        # as they stand in the spec: with the keys that the recipe leaves out, and the job's files
+        limits = job.target.params.get("limits", {})
+        in_full = {name: {**role, **limits.get(name, {})} for name, role in roles.items()}
+        for name, role in in_full.items():
+            if f"{name}_folder" in job.reads:
+                role["folder"] = dict(job.target.reads)[f"{name}_folder"][0]
+        return cls(job, in_full, calls, ground)
 
     def prompt(self, role: str, values: Mapping[str, str]) -> str:
         path = self.job.reads.get(f"{role}_prompt", [default_prompt_path(role)])[0]
@@ -63,8 +69,8 @@ class RoleAsker(NamedTuple):
 
     def earlier_call(self, role: str, prompt: str) -> Call | None:
         """The last settled call for a prompt; None while it may be tried once more."""
-        last = next(reversed(self._settled_calls(role, prompt)), None)
-        return None if last and last.exit and self._tries_left(role, prompt) else last
+        settled = self._settled_calls(role, prompt)
+        return settled[-1] if settled and not (settled[-1].exit and self._tries_left(role, prompt)) else None
 
     def _tries_left(self, role: str, prompt: str) -> int:
         """The number of tries left; those before a kill count too."""
@@ -76,8 +82,9 @@ class RoleAsker(NamedTuple):
         key = call_key(role, prompt, self.ground)
         return [call for call in self.calls.read_all() if call.key == key and call.is_settled]
 
-    def ask(self, role: str, prompt: str, where: str) -> Answer:
+    def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
         """Ask a role that only answers; a coder's work is more than its words."""
+        prompt = self.prompt(role, values)
         if earlier := self.earlier_call(role, prompt):
             return recorded_answer(earlier)
         question = self.question(role, prompt, where)
@@ -90,10 +97,11 @@ class RoleAsker(NamedTuple):
 
     def ask_with_retries(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
         """Ask as often as the spec allows, calling `again` before each retry; failures are kept with their cost."""
-        backend = self.roles[question.role]
+        backend, sealed = self.roles[question.role], tuple(sealed_paths(self.job))
+        context = CallContext(self.job.processes, self.job.target.run, sealed)
         while True:
             try:
-                return ask(backend, question, self._context())
+                return ask(backend, question, context)
             except BackendUnavailable as problem:
                 raise self.unanswered(question, problem) from problem
             except CallFailed as failure:
@@ -108,21 +116,8 @@ class RoleAsker(NamedTuple):
             self.calls.append(failed_call(self.roles[question.role], question, problem))
         return StageFailed(str(problem), 1)
 
-    def _context(self) -> CallContext:
-        return CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
-
     def journal_bytes(self) -> bytes:
         return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
-
-
-def _roles_in_full(job: Job, roles: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Roles as they stand in the spec: with the keys that the recipe leaves out, and the job's files."""
-    aside = job.target.params.get("limits", {})
-    found = {name: {**role, **aside.get(name, {})} for name, role in roles.items()}
-    for name, role in found.items():
-        if f"{name}_folder" in job.reads:
-            role["folder"] = dict(job.target.reads)[f"{name}_folder"][0]
-    return found
 
 
 NO_CONSTRAINTS = "None beyond those above."
@@ -138,12 +133,18 @@ class IdeaAnswer(NamedTuple):
 
 def idea_stage(job: Job) -> None:
     context = load(job.reads["context"][0])
-    backend = job.target.params["role"]["backend"]
-    source: Callable[[Job, Record], IdeaAnswer] = IDEA_SOURCES.get(backend, _ask_for_idea)
+    source: Callable[[Job, Record], IdeaAnswer] = IDEA_SOURCES.get(job.target.params["role"]["backend"], _ask_for_idea)
     idea = IdeaAnswer("", "", context["closed"]) if context["closed"] else source(job, context)
-    calls = _published_calls(job)
+    calls: list[Call] = []
+    if "calls" in job.writes:
+        path = job.writes["calls"][0]
+        if not os.path.exists(path):
+            write(path, b"")
+        calls += read_calls(path)
     write(job.writes["md"][0], idea.text)
-    save(job.writes["json"][0], _idea_record(idea, calls))
+    defects = parse_idea(idea.text).defects if idea.text else ()
+    record = {"source": idea.source, "why": idea.why, "defects": defects}
+    save(job.writes["json"][0], record | cost_of_calls(calls))
 
 
 def recorded_ideas_stage(job: Job) -> None:
@@ -158,11 +159,6 @@ def recorded_ideas_stage(job: Job) -> None:
         write(patch, read_bytes(f"{path}/change.patch") if os.path.isfile(f"{path}/change.patch") else b"")
 
 
-def _idea_record(idea: IdeaAnswer, calls: list[Call]) -> Record:
-    defects = parse_idea(idea.text).defects if idea.text else ()
-    return {"source": idea.source, "why": idea.why, "defects": [*defects], **cost_of_calls(calls)}
-
-
 def cost_of_calls(calls: list[Call]) -> Record:
     """The cost of calls together, the failed ones too."""
     return {
@@ -172,26 +168,16 @@ def cost_of_calls(calls: list[Call]) -> Record:
     }
 
 
-def _published_calls(job: Job) -> list[Call]:
-    """The calls of a job, now an output."""
-    if "calls" not in job.writes:
-        return []
-    path = job.writes["calls"][0]
-    if not os.path.exists(path):
-        write(path, b"")
-    return [*read_calls(path)]
-
-
 def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     slot = slot_of(job.target.name)
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
-    prompt = asking.prompt("ideas", {"context": history_section(context, before), "constraints": constraints})
-    bench, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
+    values = {"context": history_section(context, before), "constraints": constraints}
+    repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
     try:
-        with bench.checkout(f"{slot}.idea", bench.commit(slot.place)) as worktree:
-            return IdeaAnswer(asking.ask("ideas", prompt, worktree.path).text.strip() + "\n", backend)
+        with repo.checkout(f"{slot}.idea", repo.commit(slot.place)) as worktree:
+            return IdeaAnswer(asking.ask("ideas", values, worktree.path).text.strip() + "\n", backend)
     except CallFailed as failure:
         return IdeaAnswer("", backend, str(failure))
     finally:
@@ -207,7 +193,9 @@ def _idea_by_hand(job: Job, _context: Record) -> IdeaAnswer:
 
 
 def _dry_run_idea(job: Job, context: Record) -> IdeaAnswer:
-    return IdeaAnswer(prompts.dry_idea(job.target.params["number"], str(context)), "dry run")
+    name = sha256(f"{job.target.params['number']}\0{context}".encode()).hexdigest()[:8]
+    text = f"IDEA: Dry run {name}.\n\nRATIONALE: None; nothing is tried.\n\nREQUIRED_CHANGES:\n- Add a file.\n"
+    return IdeaAnswer(text, "dry run")
 
 
 IDEA_SOURCES: Mapping[str, Callable[[Job, Record], IdeaAnswer]] = {MANUAL: _idea_by_hand, DRY: _dry_run_idea}

@@ -27,13 +27,12 @@ from pipeline.machine.job import Job, StageFailed
 from pipeline.models.calls import answered_call, failed_call, recorded_answer
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules import prompts
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import slot_of
 from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
 from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.records import CandidateRecord, Record, SlotTask, load, load_as, save, write
+from pipeline.tree.run.records import NO_CANDIDATE, CandidateRecord, Record, SlotTask, load, load_as, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 
@@ -41,14 +40,14 @@ from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 def by_hand_stage(job: Job) -> None:
     """Take a change made by hand.  A person works in a worktree of the slot, or anywhere: only the patch counts."""
     folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
-    path, task, bench = f"{folder}/{slot}.patch", load_as(SlotTask, job.reads["task"][0]), RunRepo(job.target.run)
+    path, task, repo = f"{folder}/{slot}.patch", load_as(SlotTask, job.reads["task"][0]), RunRepo(job.target.run)
     if not task.empty and not os.path.isfile(path):
-        worktree = bench.by_hand.add(slot, bench.chain(load(job.reads["code"][0]))).path
+        worktree = repo.by_hand.add(slot, repo.chain(load(job.reads["code"][0]))).path
         where = os.path.relpath(worktree)
-        how = f"change the files in {where}, then `git add -A` and `git diff --cached --binary` there"
-        raise StageFailed(f"waits for you: {how} > {path}; an empty file gives the idea up; build again", 1)
+        how = f"change the files in {where}, then `git add -A` and `git diff --cached --binary` there > {path}"
+        raise StageFailed(f"waits for you: {how}; an empty file gives the idea up; build again", 1)
     write(job.writes["patch"][0], b"" if task.empty else read_bytes(path))
-    bench.by_hand.remove(slot)
+    repo.by_hand.remove(slot)
 
 
 NOTHING_CHANGED = "nothing was changed"
@@ -60,10 +59,6 @@ NO_CHANGE_WHY = {
     PATCHES: "no change is recorded with the idea: there is no change.patch beside its idea.md",
     MANUAL: "it was given up: the change made by hand is empty",
 }
-
-
-class GivenUp(Exception):
-    """The candidate's failure: recorded, and raised no further."""
 
 
 class Implementation(NamedTuple):
@@ -79,15 +74,15 @@ class Implementation(NamedTuple):
 def implement_stage(job: Job) -> None:
     task, code = load_as(SlotTask, job.reads["task"][0]), load(job.reads["code"][0])
     asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
-    made = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
-    status = COMPLETED if not made.why else SKIPPED if task.empty else FAILED
-    record = CandidateRecord(status, made.why, made.approved, len(made.reviews), *(made.candidate or ()))
-    save(job.writes["candidate"][0], record)
-    write(job.writes["patch"][0], made.patch)
-    write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
+    work = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
+    status = COMPLETED if not work.why else SKIPPED if task.empty else FAILED
+    record = CandidateRecord(status, work.why, work.approved, len(work.reviews))
+    save(job.writes["candidate"][0], record._asdict() | (work.candidate or NO_CANDIDATE)._asdict())
+    write(job.writes["patch"][0], work.patch)
+    write(job.writes["tree"][0], f"{work.candidate.tree}\n" if work.candidate and not work.why else "")
     write(job.writes["calls"][0], asking.journal_bytes())
     for n, path in enumerate(job.writes.get("reviews", ())):
-        write(path, made.reviews[n] if n < len(made.reviews) else "This round was not held.\n")
+        write(path, work.reviews[n] if n < len(work.reviews) else "This round was not held.\n")
 
 
 class _Work:
@@ -95,51 +90,43 @@ class _Work:
 
     def __init__(self, job: Job, idea: str, code: Record, asking: RoleAsker) -> None:
         self.job, self.idea, self.asking = job, idea, asking
-        self.bench = RunRepo(job.target.run)
+        self.repo = RunRepo(job.target.run)
         self.slot = slot_of(job.target.name)
-        self.parent = self.bench.chain(code)
+        self.parent = self.repo.chain(code)
         self.roles = job.target.params["roles"]
         self.at = Implementation()
 
     def implementation(self) -> Implementation:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
         try:
-            made = self._review_once(self._commit_recorded_change(coder(self))) if coder else self._code_and_review()
-        except (CallFailed, CandidateProblem, GivenUp) as failure:
-            made = self.at._replace(why=str(failure), approved=False)
-        if made.candidate:
-            pin(self.bench.repo, self.job.target.run, str(self.slot), made.candidate.commit)
-        return made
-
-    def _commit_recorded_change(self, change: bytes) -> Implementation:
-        """Commit a recorded change, which needs no worktree."""
-        made = commit_patch(self.bench.repo, self.parent, change, self._subject())
-        return self._refuse_empty(Implementation("", made, change))
+            work = self._review_recorded(coder(self)) if coder else self._code_and_review()
+        except (CallFailed, CandidateProblem) as failure:
+            work = self.at._replace(why=str(failure), approved=False)
+        if work.candidate:
+            pin(self.repo.path, self.job.target.run, str(self.slot), work.candidate.commit)
+        return work
 
     def _subject(self) -> str:
-        parsed = parse_idea(self.idea).idea
-        text = parsed.idea if parsed else self.idea
+        text = parse_idea(self.idea).sections.get("IDEA", self.idea)
         first = next((line.strip() for line in text.splitlines() if line.strip()), "An idea")
         return first if len(first) <= LONGEST_SUBJECT else f"{first[: LONGEST_SUBJECT - 1]}…"
 
-    def _refuse_empty(self, made: Implementation) -> Implementation:
-        if made.candidate is None or made.candidate.empty:
-            raise GivenUp(NOTHING_CHANGED)
-        return made
-
-    def _review_once(self, made: Implementation) -> Implementation:
-        """Review a recorded change, in one round: nobody can answer."""
-        assert made.candidate is not None
+    def _review_recorded(self, change: bytes) -> Implementation:
+        """Commit a recorded change, which needs no worktree, and review it in one round: nobody can answer."""
+        candidate = commit_patch(self.repo.path, self.parent, change, self._subject())
+        if candidate.empty:
+            raise CandidateProblem(NOTHING_CHANGED)
+        work = Implementation("", candidate, change)
         if self.roles["reviewer"]["backend"] == NONE:
-            return made._replace(approved=True)
-        with self.bench.checkout(str(self.slot), made.candidate.commit) as worktree:
-            approved, review = self._review(made, "", "", worktree.path)
-        return self._apply_verdict(made._replace(approved=approved, reviews=(review,) if review else ()))
+            return work._replace(approved=True)
+        with self.repo.checkout(str(self.slot), candidate.commit) as worktree:
+            approved, review = self._review(work, "", "", worktree.path)
+        return self._apply_verdict(work._replace(approved=approved, reviews=(review,) if review else ()))
 
     def _code_and_review(self) -> Implementation:
         """Code and review in rounds, until the reviewer approves or the rounds are over."""
         objection = "Nothing."
-        with self.bench.checkout(str(self.slot), self.parent) as worktree:
+        with self.repo.checkout(str(self.slot), self.parent) as worktree:
             plan = self._plan(worktree.path)
             for _ in range(int(self.job.target.params["max_review_rounds"]) + 1):
                 objection = self._round(worktree, plan, objection)
@@ -147,7 +134,7 @@ class _Work:
                 if self.at.approved:
                     break
         if self.at.candidate is None:
-            raise GivenUp(objection)
+            raise CandidateProblem(objection)
         return self._apply_verdict(self.at)
 
     def _round(self, worktree: Worktree, plan: str, review: str) -> str:
@@ -166,25 +153,24 @@ class _Work:
         self.at = self.at._replace(approved=approved)
         return objection
 
-    def _apply_verdict(self, made: Implementation) -> Implementation:
+    def _apply_verdict(self, work: Implementation) -> Implementation:
         """Refuse code that nobody approved, unless the spec lets it proceed."""
-        if not made.approved and self.job.target.params["proceed_on_max_review_rounds"]:
-            return made._replace(approved=True)
-        return made if made.approved else made._replace(why=NOT_APPROVED)
+        if work.approved or self.job.target.params["proceed_on_max_review_rounds"]:
+            return work._replace(approved=True)
+        return work._replace(why=NOT_APPROVED)
 
     def _plan(self, folder: str) -> str:
         if self.roles["planner"]["backend"] == NONE:
             return "None."
         context = history_section(load(self.job.reads["context"][0]), ())
-        prompt = self.asking.prompt("planner", {"idea": self.idea, "context": context})
-        return self.asking.ask("planner", prompt, folder).text
+        return self.asking.ask("planner", {"idea": self.idea, "context": context}, folder).text
 
-    def _review(self, made: Implementation, plan: str, report: str, folder: str) -> tuple[bool, str]:
+    def _review(self, work: Implementation, plan: str, report: str, folder: str) -> tuple[bool, str]:
         if self.roles["reviewer"]["backend"] == NONE:
             return True, ""
-        diff = made.patch.decode(errors="replace")
+        diff = work.patch.decode(errors="replace")
         values = {"idea": self.idea, "plan": plan or "None.", "diff": diff, "report": report or "Nothing."}
-        text = self.asking.ask("reviewer", self.asking.prompt("reviewer", values), folder).text
+        text = self.asking.ask("reviewer", values, folder).text
         return review_verdict(text) is True, text
 
     def _code_once(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
@@ -226,9 +212,9 @@ class _Work:
     def _change(self, worktree: Worktree) -> bytes:
         if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
             raise CandidateProblem("the folder that the coder worked in is gone")
-        restore_setup(self.bench.repo)
+        restore_setup(self.repo.path)
         made = commit_worktree(worktree, self.parent, self._subject())
-        return b"" if made.empty else patch_between(self.bench.repo, self.parent, made.commit)
+        return b"" if made.empty else patch_between(self.repo.path, self.parent, made.commit)
 
     def _check_keys(self, change: bytes) -> None:
         """Refuse a change that holds a key of the coder's environment: it would be recorded, committed and run."""
@@ -238,7 +224,7 @@ class _Work:
             raise CandidateProblem(f"the change holds the value of {', '.join(held)}, which is not to be written down")
 
     def _reset(self, worktree: Worktree, change: bytes) -> None:
-        self.bench.candidates.add(str(self.slot), self.parent)
+        self.repo.candidates.add(str(self.slot), self.parent)
         if change:
             apply_patch(worktree, change)
 
@@ -246,12 +232,16 @@ class _Work:
 def _change_from_file(work: _Work) -> bytes:
     change = read_bytes(work.job.reads["patch"][0])
     if not change.strip():
-        raise GivenUp(NO_CHANGE_WHY[work.roles["coder"]["backend"]])
+        raise CandidateProblem(NO_CHANGE_WHY[work.roles["coder"]["backend"]])
     return change
 
 
 def _dry_run_change(work: _Work) -> bytes:
-    return prompts.dry_patch(idea_identity(work.idea))
+    """A change that adds a file which no repository has."""
+    identity = idea_identity(work.idea)
+    name, line = f"dry-run-{identity[:16]}.md", f"Made by a dry run: {identity}"
+    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
+    return f"{head}@@ -0,0 +1 @@\n+{line}\n".encode()
 
 
 CHANGE_SOURCES: Mapping[str, Callable[[_Work], bytes]] = {

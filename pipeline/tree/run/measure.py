@@ -10,18 +10,18 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import product
 from typing import Any
 
-from pipeline.git.folders import delete_tree
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.store.files import read_bytes
+from pipeline.store.folders import delete_tree
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import (
     HOLDOUT_PART,
     EvalSlot,
-    NodePlace,
     RunLayout,
     calibration_name,
     position,
@@ -53,44 +53,62 @@ def test_stage(job: Job) -> None:
     """Run the tests; `tree` goes on to the sweep if they pass."""
     tree = _tree(job)
     done = _run(job, "tests", {}, wants=False) if tree else NOTHING_RAN
-    status = SKIPPED if not tree else COMPLETED if done.ok else FAILED
+    status = _status(tree, done.why)
     save(job.writes["test"][0], StepRecord(status, done.why, done.exit))
     write(job.writes["tree"][0], tree if done.ok else "")
-    _save_run_cost(job, done)
+    _save_cost(job, done.cost)
 
 
 def sweep_stage(job: Job) -> None:
     tree = _tree(job)
     if "dry" in job.target.params:
-        from pipeline.tree.rules.prompts import dry_results
-
-        done = NOTHING_RAN._replace(results=dry_results(tree, job.target.params["dry"]) if tree else b"")
+        done = NOTHING_RAN._replace(results=_dry_results(tree, job.target.params["dry"]) if tree else b"")
     else:
         done = _run(job, "sweep", _brace_values(job), wants=True) if tree else NOTHING_RAN
     write(job.writes["csv"][0], done.results)
     save(job.writes["sweep"][0], sweep_record(tree, done.why, done.results, done.exit))
-    _save_run_cost(job, done)
+    _save_cost(job, done.cost)
+
+
+def _dry_results(tree: str, shape: Mapping[str, Any]) -> bytes:
+    """The results of a dry run, which runs no sweep: made from hashes, the same each time."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["config_id", "status", *([shape["block"]] if "block" in shape else []), *shape["metrics"]])
+    for config, block in product(shape.get("config_ids", range(shape["configs"])), shape.get("blocks", [None])):
+        words = [tree, str(config)] + ([] if block is None else [str(block)])
+        hashes = (sha256("\0".join([*words, name]).encode()).hexdigest()[:8] for name in shape["metrics"])
+        numbers = (f"{1 + int(each, 16) / 0xFFFFFFFF:.6f}" for each in hashes)
+        table.writerow([config, "ok", *([] if block is None else [block]), *numbers])
+    return out.getvalue().encode()
 
 
 def row_stage(job: Job) -> None:
     """Measure one config; a failure is a row that says so."""
     params, tree = job.target.params, _tree(job)
-    config = str(params["config_id"])
-    given = params["values"].items()
-    values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given}
+    config, values = str(params["config_id"]), params["values"]
+    values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
     values |= _brace_values(job) | {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
     done = _run(job, f"rows-{config}", values, wants=True) if tree else NOTHING_RAN
     write(job.writes["csv"][0], _config_rows(params, done) if tree else b"")
-    _save_run_cost(job, done)
+    _save_cost(job, done.cost)
 
 
 def gather_stage(job: JobFiles) -> None:
     tree = _tree(job)
-    rows = [read_text(path) for path in job.reads["csv"]]
-    void = next(filter(None, map(_void_reason, rows)), "")
-    results = _join_rows(rows, job.target.params["columns"]) if tree and not void else b""
+    rows = [cells for path in job.reads["csv"] for cells in _parse_rows(read_bytes(path))[0]]
+    errors = (cells.get("error", "") for cells in rows)
+    void = next((error for error in errors if error.startswith(VOID)), "")
+    # all columns that count are there, even when no config has them
+    columns = dict.fromkeys(job.target.params["columns"], "")
+    results = _csv([columns | cells for cells in rows]) if tree and not void else b""
     write(job.writes["csv"][0], results)
     save(job.writes["sweep"][0], sweep_record(tree, void, results, 0))
+    join_logs_and_costs(job)
+
+
+def join_logs_and_costs(job: JobFiles) -> None:
+    """Join the logs and the costs of the parts of a sweep."""
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
     save(job.writes["cost"][0], total_cost([load_as(CommandCost, path) for path in job.reads["cost"]]))
 
@@ -103,48 +121,41 @@ def total_cost(costs: Sequence[CommandCost]) -> CommandCost:
     return CommandCost(seconds, attempts, exit_, shield)
 
 
-def _void_reason(row: str) -> str:
-    """The reason for which this row makes all results void; empty if it does not."""
-    errors = (cells.get("error", "") for cells in _parse_rows(row.encode())[0])
-    return next((error for error in errors if error.startswith(VOID)), "")
-
-
 def _tree(job: JobFiles) -> str:
     return read_text(job.reads["tree"][0]).strip()
 
 
 def sweep_record(tree: str, why: str, results: bytes, exit_: int) -> SweepRecord:
-    status = SKIPPED if not tree else FAILED if why else COMPLETED
+    status = _status(tree, why)
     return SweepRecord(status, why if tree else NOTHING_TO_SWEEP, exit_, tree, sha256(results).hexdigest())
 
 
-def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
-    where, log = position(job.target.name), job.writes["log"][0]
-    at, what = RunLayout(job.target.run), ".".join(filter(None, [calibration_name(job.target.name), what]))
-    folder = _output_folder(at, where, "out")
+def _status(tree: str, why: str) -> str:
+    return SKIPPED if not tree else FAILED if why else COMPLETED
+
+
+def _run(job: Job, step: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
+    where, log, limits = position(job.target.name), job.writes["log"][0], job.target.params.get("limits", {})
+    step = ".".join(filter(None, [calibration_name(job.target.name), step]))
     part = sweep_part(job.target.name)  # those of the root may be at work side by side
-    names = [*([part] if part else []), *([] if what == "sweep" else [what])]
-    output, checkout = (".".join([each, *names]) for each in (folder, str(where)))
-    keep = bool(job.target.params.get("limits", {}).get("keep_checkout"))
-    done = run_command(job, CommandRequest(where, checkout, output, values, log, wants, keep, _configs(job)))
+    names = [*([part] if part else []), *([] if step == "sweep" else [step])]
+    output = ".".join([RunLayout(job.target.run).of_position(where, "out"), *names])
+    request = CommandRequest(where, ".".join([str(where), *names]), output, values, log, wants)
+    keep = bool(limits.get("keep_checkout"))
+    done = run_command(job, request._replace(keep_checkout=keep, configs=_configs(job)))
     if not done.ok and not isinstance(where, EvalSlot):
         keep_printed(job, log)
         if part == HOLDOUT_PART:
-            raise StageFailed(f"the sweep of {where} on what is held out failed: {done.why}", 1)
-        raise baseline_failure(job.target.run, what, f"failed: {done.why}")
-    if not done.ok and not job.target.params.get("limits", {}).get("keep"):
+            raise StageFailed(f"the sweep of {where} on step is held out failed: {done.why}", 1)
+        raise baseline_failure(job.target.run, step, f"failed: {done.why}")
+    if not done.ok and not limits.get("keep"):
         delete_tree(output)
     return done
 
 
-def _output_folder(at: RunLayout, where: EvalSlot | NodePlace, name: str) -> str:
-    return at.of_eval(where, name) if isinstance(where, EvalSlot) else at.of_node(where, name)
-
-
-def baseline_failure(run: str, what: str, why: str) -> StageFailed:
-    subject = {"tests": "the tests of the root", "checks": "the checks of the root"}.get(
-        what, "the sweep of the root, which all is compared with,"
-    )
+def baseline_failure(run: str, step: str, why: str) -> StageFailed:
+    is_sweep = step not in ("tests", "checks")
+    subject = "the sweep of the root, which all is compared with," if is_sweep else f"the {step} of the root"
     commit = load(RunLayout(run).of_run("root.json"))["commit"][:10]
     again = f"a later commit of a git repository is taken after `coppice forget {run}:root`"
     return StageFailed(f"{subject} {why}; it is commit {commit}: {again}", 1)
@@ -166,12 +177,8 @@ def _configs(job: Job) -> bytes:
     return json.dumps(rows, sort_keys=True).encode()
 
 
-def _save_run_cost(job: Job, done: CheckoutRun) -> None:
-    """Save the cost, apart from the results since it differs each time; and a log, which a silent command lacks."""
-    _save_cost(job, done.cost)
-
-
 def _save_cost(job: Job, cost: CommandCost) -> None:
+    """Save the cost, apart from the results since it differs each time; and a log, which a silent command lacks."""
     save(job.writes["cost"][0], cost)
     if not os.path.exists(job.writes["log"][0]):
         write(job.writes["log"][0], b"")
@@ -198,11 +205,6 @@ def _parse_rows(results: bytes) -> tuple[list[dict[str, str]], str]:
     return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]], ""
 
 
-def _join_rows(rows: Iterable[str], columns: Iterable[str]) -> bytes:
-    """Join the rows of configs; all columns that count are there, even when no config has them."""
-    return _csv([{**dict.fromkeys(columns, ""), **cells} for text in rows for cells in _parse_rows(text.encode())[0]])
-
-
 def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
     """Rows as CSV: our columns first, then the others in the order of their appearance."""
     seen = dict.fromkeys(name for row in rows for name in row)
@@ -216,84 +218,78 @@ def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
 
 def check_stage(job: Job) -> None:
     """Run the checks; `tree` goes on to the sweep if they pass."""
-    tree, checking = _tree(job), _Checking(job)
-    foul = job_void_reason(job, tree)
-    found = [*checking.results(tree)] if tree and not foul else []
-    why = foul or next((_failure_text(each) for each in found if each["why"]), "")
-    if why and not isinstance(checking.where, EvalSlot):
+    tree = _tree(job)
+    why = job_void_reason(job, tree)
+    runs: list[CheckoutRun] = []
+    results = [*_check_results(job, tree, runs)] if tree and not why else []
+    if failed := next((each for each in results if each["why"]), None):
+        why = failed["why"] if failed["why"].startswith(VOID) else f"{failed['name']}: {failed['why']}"
+    if why and not isinstance(position(job.target.name), EvalSlot):
         keep_printed(job, job.writes["log"][0])
         raise baseline_failure(job.target.run, "checks", f"failed: {why}")
-    status = SKIPPED if not tree else FAILED if why else COMPLETED
-    exit_ = found[-1]["exit"] if found else 0
-    save(job.writes["checks"][0], StepRecord(status, why, exit_, found))
+    exit_ = results[-1]["exit"] if results else 0
+    save(job.writes["checks"][0], StepRecord(_status(tree, why), why, exit_, results))
     write(job.writes["tree"][0], "" if why else tree)
-    _save_cost(job, total_cost([each.cost for each in checking.runs or [NOTHING_RAN]]))
+    _save_cost(job, total_cost([each.cost for each in runs or [NOTHING_RAN]]))
 
 
-def _failure_text(result: Record) -> str:
-    return str(result["why"] if result["why"].startswith(VOID) else f"{result['name']}: {result['why']}")
+def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[Record]:
+    """The results of the checks up to the first that fails; adds what they run to `runs`."""
+    for number, check in enumerate(whole.target.params["checks"]):
+        job, name = _check_job(whole, number), check["name"]
+        if check["canary"]:
+            why, more = _canary_result(job, name, Canary(**check["canary"]), tree, runs)
+        else:
+            done = _run_check(job, name, name, False, runs)
+            why, more = done.why, {"exit": done.exit}
+        yield {"name": name, "status": _status(tree, why), "why": why, **more}
+        if why:
+            return
 
 
-class _Checking:
-    """Runs the checks of one candidate, or of the root."""
+def _canary_result(job: Job, name: str, canary: Canary, tree: str, runs: list[CheckoutRun]) -> tuple[str, Record]:
+    content, data = _canary_data(job, name, canary)
+    folder, port = _check_output(job, f"{name}.data"), f"in.{canary.port}"
+    cut = f"{folder}/{os.path.basename(job.reads[port][0])}"
 
-    def __init__(self, job: Job) -> None:
-        self.job, self.where, self.at = job, position(job.target.name), RunLayout(job.target.run)
-        self.runs: list[CheckoutRun] = []
+    def run(until: str) -> CheckoutRun:
+        if until == data.last:
+            return _run_check(job, name, f"{name}, all data", True, runs)
+        os.makedirs(folder, exist_ok=True)
+        write(cut, data.until(until).encode(errors="surrogateescape"))
+        on_cut = job._replace(reads={**job.reads, port: [cut]})
+        return _run_check(on_cut, name, f"{name}, data up to {until}", True, runs)
 
-    def results(self, tree: str) -> Iterator[Record]:
-        for number, check in enumerate(self.job.target.params["checks"]):
-            job = _check_job(self.job, number)
-            why, more = self._canary(job, check, tree) if check["canary"] else self._command(job, check)
-            yield {"name": check["name"], "status": FAILED if why else COMPLETED, "why": why, **more}
-            if why:
-                return
+    try:
+        done = run_canary(canary, data, f"{sha256(content).hexdigest()} {tree}", run)
+    finally:
+        delete_tree(folder)
+    cuts = [each._asdict() for each in done.cuts]
+    return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": cuts}
 
-    def _command(self, job: Job, check: Mapping[str, Any]) -> tuple[str, Record]:
-        done = self._run(job, check["name"], check["name"], wants=False)
-        return done.why, {"exit": done.exit}
 
-    def _canary(self, job: Job, check: Mapping[str, Any], tree: str) -> tuple[str, Record]:
-        canary, name = Canary(**check["canary"]), check["name"]
-        content, data = _canary_data(job, name, canary)
-        folder = self._out(f"{name}.data")
-        cut = f"{folder}/{os.path.basename(job.reads[f'in.{canary.port}'][0])}"
+def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[CheckoutRun]) -> CheckoutRun:
+    log, output, where = job.writes["log"][0], _check_output(job, name), position(job.target.name)
+    note_in_log(log, words)
+    done = run_command(job, CommandRequest(where, f"{where}.checks", output, {}, log, wants))
+    if not done.ok:
+        delete_tree(output)
+    runs.append(done)
+    return done
 
-        def run(until: str) -> CheckoutRun:
-            if until == data.last:
-                return self._run(job, name, f"{name}, all data", wants=True)
-            os.makedirs(folder, exist_ok=True)
-            write(cut, data.until(until).encode(errors="surrogateescape"))
-            reads = {**job.reads, f"in.{canary.port}": [cut]}
-            return self._run(job._replace(reads=reads), name, f"{name}, data up to {until}", wants=True)
 
-        try:
-            done = run_canary(canary, data, f"{sha256(content).hexdigest()} {tree}", run)
-        finally:
-            delete_tree(folder)
-        found = [each._asdict() for each in done.cuts]
-        return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": found}
-
-    def _run(self, job: Job, name: str, words: str, wants: bool) -> CheckoutRun:
-        log, output = job.writes["log"][0], self._out(name)
-        note_in_log(log, words)
-        done = run_command(job, CommandRequest(self.where, f"{self.where}.checks", output, {}, log, wants))
-        if not done.ok:
-            delete_tree(output)
-        self.runs.append(done)
-        return done
-
-    def _out(self, name: str) -> str:
-        return _output_folder(self.at, self.where, f"out.checks.{name}")
+def _check_output(job: Job, name: str) -> str:
+    return RunLayout(job.target.run).of_position(position(job.target.name), f"out.checks.{name}")
 
 
 def _check_job(job: Job, number: int) -> Job:
     """The job of one check, as if its command were all that there is to do."""
-    check, timeout = job.target.params["checks"][number], job.target.params["limits"]["timeouts"][number]
+    params = job.target.params
+    check, timeout = params["checks"][number], params["limits"]["timeouts"][number]
     own = f"in.{check['name']}."
     reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
     reads |= {port: job.reads[port] for port in ("tree", PROTECTED_PORT) if port in job.reads}
-    sealed = {"limits": {"sealed": job.target.params["limits"].get("sealed", [])}}
+    sealed = {"limits": {"sealed": params["limits"].get("sealed", [])}}
     target = job.target._replace(params={**check, **sealed}, limits=job.target.limits._replace(timeout=timeout))
     return job._replace(target=target, reads=reads)
 

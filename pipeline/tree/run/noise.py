@@ -48,22 +48,26 @@ class NoiseSamples(NamedTuple):
         return [differences(row, rows[0]) for row in rows[1:]] if self.states else rows
 
 
-class Baseline(NamedTuple):
-    """The root's results, and those with other seeds."""
-
-    checked: CheckedRows
-    wanted: ExpectedRows
-    again: tuple[CheckedRows, ...]
-
-
 def find_noise(run: str, config: Mapping[str, Any], again: Sequence[str]) -> NoiseSamples:
     """Find the best source of noise; `again`: the results with other seeds."""
-    base = _baseline(run, config, again)
-    signs = {metric["name"]: SIGN[metric["better"]] for metric in config["metrics"]}
-    sources = {SEEDS: _seeds(base, signs), EVALUATIONS: _evaluations(run, config, base.wanted.blocks, signs)}
-    sources |= {CONFIGS: _configs(base, signs), BLOCKS: _blocks(base, signs)}
-    found = next((name for name, rows in sources.items() if _moves(rows[config["primary"]])), BLOCKS)
-    return NoiseSamples(found, sources[found], base.wanted.blocks, len(base.wanted.ids), len(again))
+    root, wanted, reseeded = _baselines(run, config, again)
+    evaluations = _recorded_series(run, config, [*wanted.blocks])
+    sources: dict[str, dict[str, Rows]] = {name: {} for name in (SEEDS, EVALUATIONS, CONFIGS, BLOCKS)}
+    for metric in config["metrics"]:
+        name, sign = metric["name"], SIGN[metric["better"]]
+        own, *others = (
+            [sign * value for value in block_means(each.rows, wanted.blocks, name)] for each in (root, *reseeded)
+        )
+        every = [differences(each[name]["own"], each[name]["parent"], sign) for each in evaluations]
+        table = config_rows(root.rows, wanted.blocks, name)
+        means = reduce_configs(table)  # block by block: a move of all configs is no difference
+        sources[SEEDS][name] = [own, *others] if others else []
+        sources[EVALUATIONS][name] = [*map(_centred, every)] if len(every) >= FEWEST_EVALUATIONS else []
+        off_the_mean = [_centred(differences(row, means, sign)) for row in table]
+        sources[CONFIGS][name] = off_the_mean if len(table) >= FEWEST_CONFIGS else []
+        sources[BLOCKS][name] = [_centred(own)]
+    best = next((name for name, rows in sources.items() if _moves(rows[config["primary"]])), BLOCKS)
+    return NoiseSamples(best, sources[best], wanted.blocks, len(wanted.ids), len(again))
 
 
 def _moves(rows: Rows) -> bool:
@@ -71,42 +75,25 @@ def _moves(rows: Rows) -> bool:
     return any(any(row) for row in rows) and (len(rows) == 1 or any(row != rows[0] for row in rows))
 
 
-def _baseline(run: str, config: Mapping[str, Any], again: Sequence[str]) -> Baseline:
+def _baselines(
+    run: str, config: Mapping[str, Any], again: Sequence[str]
+) -> tuple[CheckedRows, ExpectedRows, list[CheckedRows]]:
+    """The root's rows, those that are expected, and the root's rows with other seeds."""
     path = RunLayout(run).csv(ROOT)
     if not os.path.exists(path):
         raise SpecError(f"{run}: there is no baseline yet; `coppice {run}:{ROOT}.sweep` measures it")
-    root = sheet_of(config, read_bytes(path))
-    wanted = expected_by_sheet(config, root)
-    sheets = {path: root, **{each: sheet_of(config, read_bytes(each)) for each in again}}
-    found = {path: check_rows(each, wanted) for path, each in sheets.items()}
-    for name, checked in found.items():
-        if checked.defects:
-            raise SpecError(f"{name} is not complete: {defects_text(checked.defects)}")
-    return Baseline(found[path], wanted, tuple(found[each] for each in again))
+    sheets = {each: sheet_of(config, read_bytes(each)) for each in (path, *again)}
+    wanted = expected_by_sheet(config, sheets[path])
+    checked = {name: check_rows(sheet, wanted) for name, sheet in sheets.items()}
+    for name, rows in checked.items():
+        if rows.defects:
+            raise SpecError(f"{name} is not complete: {defects_text(rows.defects)}")
+    return checked[path], wanted, [checked[each] for each in again]
 
 
-def _seeds(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
-    states = [base.checked, *base.again] if base.again else []
-    return {name: [_series(each, base.wanted, name, sign) for each in states] for name, sign in signs.items()}
-
-
-def _series(checked: CheckedRows, wanted: ExpectedRows, metric: str, sign: float) -> list[float]:
-    return [sign * value for value in block_means(checked.rows, wanted.blocks, metric)]
-
-
-def _evaluations(
-    run: str, config: Mapping[str, Any], blocks: Sequence[str], signs: Mapping[str, float]
-) -> dict[str, Rows]:
-    records = [*_recorded_series(run, config, [*blocks])]
-    found: dict[str, Rows] = {}
-    for name, sign in signs.items():
-        every = [differences(each[name]["own"], each[name]["parent"], sign) for each in records]
-        found[name] = [_centred(row) for row in every]
-    return found if len(records) >= FEWEST_EVALUATIONS else {name: [] for name in signs}
-
-
-def _recorded_series(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def _recorded_series(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> list[Mapping[str, Any]]:
     """Series of evaluations that differ from their parent, by more than a constant; the same code counts once."""
+    found: list[Mapping[str, Any]] = []
     seen: list[Any] = []
     for depth in range(config["max_depth"]):
         for slot in slots_of(depth, config["beam_width"], config["ideas_per_node"]):
@@ -116,24 +103,8 @@ def _recorded_series(run: str, config: Mapping[str, Any], blocks: Sequence[str])
             series = record["series"][config["primary"]]
             if series not in seen and not is_constant(differences(series["own"], series["parent"])):
                 seen.append(series)
-                yield record["series"]
-
-
-def _configs(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
-    if len(base.wanted.ids) < FEWEST_CONFIGS:
-        return {name: [] for name in signs}
-    rows, blocks = base.checked.rows, base.wanted.blocks
-    return {name: _off_the_mean(config_rows(rows, blocks, name), sign) for name, sign in signs.items()}
-
-
-def _off_the_mean(rows: Rows, sign: float) -> Rows:
-    """Differences to the mean of the configs, block by block: a move of all configs is no difference."""
-    means = reduce_configs(rows)
-    return [_centred(differences(row, means, sign)) for row in rows]
-
-
-def _blocks(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
-    return {name: [_centred(_series(base.checked, base.wanted, name, sign))] for name, sign in signs.items()}
+                found.append(record["series"])
+    return found
 
 
 def _centred(row: Sequence[float]) -> list[float]:
@@ -167,7 +138,10 @@ def reseeded_targets(run: str, targets: Sequence[Target], count: int) -> list[Ta
 
 def _reseeded(run: str, base: Sequence[Target], number: int, seed: int) -> Iterator[Target]:
     folder, at = f"{RunLayout(run).of_run(CALIBRATION_FOLDER)}/{number}", f"{run}:{CALIBRATION_PREFIX}.seed.{number}"
-    paths = {path: f"{folder}/{_within(run, path)}" for target in base for path in target.outputs}
+    inside = RunLayout(run).of_node(ROOT, "")
+    outputs = [path for target in base for path in target.outputs]
+    names = [path.removeprefix(inside) if path.startswith(inside) else os.path.basename(path) for path in outputs]
+    paths = {path: f"{folder}/{name}" for path, name in zip(outputs, names, strict=True)}
     for target in base:
         own = target.name.removeprefix(f"{run}:{ROOT}.")
         yield target._replace(
@@ -176,11 +150,6 @@ def _reseeded(run: str, base: Sequence[Target], number: int, seed: int) -> Itera
             writes=_moved_ports(target.writes, paths),
             params={**target.params, SEED_PARAM: seed} if SEED_PARAM in target.params else target.params,
         )
-
-
-def _within(run: str, path: str) -> str:
-    folder = RunLayout(run).of_node(ROOT, "")
-    return path.removeprefix(folder) if path.startswith(folder) else os.path.basename(path)
 
 
 def _moved_ports(ports: Ports, paths: dict[str, str]) -> Ports:

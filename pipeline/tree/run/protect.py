@@ -12,15 +12,15 @@ import posixpath
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pipeline.core.graph import covers_path
-from pipeline.git.folders import delete_tree
+from pipeline.core.graph import GLOB, covers_path
 from pipeline.git.objects import LINK, TreeEntry, object_name, read_blobs, tree_changes, tree_entries
 from pipeline.git.repository import borrowed_objects
 from pipeline.machine.confine import Confinement, shield_name
 from pipeline.machine.job import Job, StageFailed
 from pipeline.store.files import Files, files_behind
+from pipeline.store.folders import delete_tree
 from pipeline.store.state import signature
 from pipeline.tree.rules.positions import position
 from pipeline.tree.rules.protection import (
@@ -43,39 +43,32 @@ _PROJECT_FILES = Files()
 
 def protect_stage(job: Job) -> None:
     params, root = job.target.params, load(job.reads["root"][0])
-    repo = RunRepo(job.target.run).repo
+    repo = RunRepo(job.target.run).path
     files = ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in tree_entries(repo, root["tree"]).items() if files.covers(path)}
-    _check_found(params["repo"], found, root["commit"])
-    _check_links(repo, found)
-    files = files._replace(files=found, imports=_imports(repo, found), project=project_digests(params["project"]))
-    save(job.writes[PROTECTED_PORT][0], files._asdict())
-
-
-def _check_found(patterns: Iterable[str], found: Iterable[str], commit: str) -> None:
-    for pattern in patterns:
+    for pattern in params["repo"]:
         if not any(ProtectedFiles("", (pattern,)).covers(path) for path in found):
-            what = f"{printable_path(pattern)} is nothing in commit {commit[:10]}, which the search starts from"
+            what = f"{printable_path(pattern)} is nothing in commit {root['commit'][:10]}, which the search starts from"
             raise StageFailed(f"protect: {what}; name a file, a folder or a pattern of `repo:`", 2)
+    _check_links(repo, found)
+    # every Python file, also one without imports: a file beside it can still shadow a module
+    python = {path: entry.blob for path, entry in found.items() if path.endswith(_PYTHON)}
+    sources = read_blobs(repo, python.values())
+    imports = {path: imported_modules(sources[blob]) for path, blob in python.items()}
+    files = files._replace(files=found, imports=imports, project=project_digests(params["project"]))
+    save(job.writes[PROTECTED_PORT][0], files)
 
 
-def _check_links(repo: str, found: dict[str, TreeEntry]) -> None:
+def _check_links(repo: str, entries: dict[str, TreeEntry]) -> None:
     """Check that the file behind a protected link is protected too, if it is in the repo."""
-    links = {path: entry.blob for path, entry in found.items() if entry.mode == LINK}
+    links = {path: entry.blob for path, entry in entries.items() if entry.mode == LINK}
     leads_to = read_blobs(repo, links.values()) if links else {}
     for path, blob in links.items():
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(leads_to[blob])))
         inside = not target.startswith(("/", ".."))
-        if inside and not any(covers_path(target, other) for other in found):
+        if inside and not any(covers_path(target, other) for other in entries):
             what = f"protect: {printable_path(path)} is a symbolic link to {printable_path(target)}"
             raise StageFailed(f"{what}, which is not protected; name that too", 2)
-
-
-def _imports(repo: str, found: dict[str, TreeEntry]) -> dict[str, list[str]]:
-    """The imports of every Python file, also of one without any: a file beside it can still shadow a module."""
-    python = {path: entry.blob for path, entry in found.items() if path.endswith(_PYTHON)}
-    sources = read_blobs(repo, python.values())
-    return {path: imported_modules(sources[blob]) for path, blob in python.items()}
 
 
 def project_digests(patterns: Iterable[str]) -> dict[str, str]:
@@ -96,9 +89,8 @@ def protected_of(job: Job) -> ProtectedFiles | None:
     """The files protected from the commands of this target; None for a spec without `protect:`."""
     if PROTECTED_PORT not in job.reads:
         return None
-    record: dict[str, Any] = load(job.reads[PROTECTED_PORT][0])
-    files = {path: TreeEntry(*entry) for path, entry in record["files"].items()}
-    return ProtectedFiles(**{**record, "files": files})
+    record = load(job.reads[PROTECTED_PORT][0])
+    return ProtectedFiles(**record | {"files": {path: TreeEntry(*entry) for path, entry in record["files"].items()}})
 
 
 def job_void_reason(job: Job, tree: str) -> str:
@@ -108,9 +100,9 @@ def job_void_reason(job: Job, tree: str) -> str:
     protected = protected_of(job)
     if protected is None or not tree:
         return ""
-    bench = RunRepo(job.target.run)
-    bench.commit(position(job.target.name))  # one recalled from the store may not be there yet
-    return void_reason(protected, tree_changes(bench.repo, protected.tree, tree))
+    repo = RunRepo(job.target.run)
+    repo.commit(position(job.target.name))  # one recalled from the store may not be there yet
+    return void_reason(protected, tree_changes(repo.path, protected.tree, tree))
 
 
 _RUNNABLE = "100755"
@@ -137,7 +129,10 @@ def start_watch(job: Job, repo: str, folder: str) -> ProtectionWatch | None:
     protected = protected_of(job)
     if protected is None:
         return None
-    _check_project(job.target.run, protected)
+    for path in _changed_in_project(protected):
+        run = job.target.run
+        how = f"put it back; or `coppice forget {run}:protected` to go on with what is there now"
+        raise StageFailed(f"{{project}}/{path} is protected, and is not as it was when {run} began: {how}", 2)
     restore_protected(protected, repo, folder)
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
@@ -147,15 +142,7 @@ def start_watch(job: Job, repo: str, folder: str) -> ProtectionWatch | None:
     )
 
 
-def _check_project(run: str, protected: ProtectedFiles) -> None:
-    for path in _changed_in_project(protected):
-        how = f"put it back; or `coppice forget {run}:protected` to go on with what is there now"
-        raise StageFailed(f"{{project}}/{path} is protected, and is not as it was when {run} began: {how}", 2)
-
-
 def _changed_in_project(protected: ProtectedFiles) -> list[str]:
-    if not protected.project:
-        return []
     now = project_digests(protected.project)
     return [path for path, was in protected.project.items() if now[path] != was]
 
@@ -254,7 +241,11 @@ def _checkout_reason(watch: ProtectionWatch) -> str:
         if now != was:
             name = printable_path(path.rstrip("/") or "the checkout")
             return f"{name} is protected and {_change_words(now)} while the command ran"
-    added = next((path for path in _matching_files(watch) if path not in watch.protected.files), "")
+    try:
+        added = next((path for path in _matching_files(watch) if path not in watch.protected.files), "")
+    except OSError as error:  # all of it could be listed before
+        name = printable_path(os.path.relpath(error.filename, watch.folder))
+        return f"{name} cannot be listed any more ({error.strerror}), where files are protected"
     return f"{printable_path(added)} was added while the command ran, where all is protected" if added else ""
 
 
@@ -267,31 +258,35 @@ def _change_words(now: _Look) -> str:
 def _matching_files(watch: ProtectionWatch) -> Iterator[str]:
     """Files of the checkout that match a protected pattern now, except Python's compiled ones."""
     for pattern in watch.protected.patterns:
-        top = pattern if pattern not in watch.protected.files else os.path.dirname(pattern)
+        if pattern in watch.protected.files and not GLOB.search(pattern):
+            continue  # nothing else can match it
+        top = pattern
         while top and not os.path.isdir(f"{watch.folder}/{top}"):
             top = os.path.dirname(top)
         yield from (path for path in _files_below(watch.folder, top) if ProtectedFiles("", (pattern,)).covers(path))
 
 
 def _files_below(folder: str, top: str) -> Iterator[str]:
-    for at, inner, names in os.walk(f"{folder}/{top}"):
+    """The files and links below `top`, by their paths from `folder`; a folder that cannot be listed is an error."""
+    for at, inner, names in os.walk(f"{folder}/{top}", onerror=_raise):
         inner[:] = [name for name in inner if name not in (".git", "__pycache__")]
         here = os.path.relpath(at, folder)
         for name in (*names, *(name for name in inner if os.path.islink(f"{at}/{name}"))):
             yield name if here == "." else f"{here}/{name}"
 
 
+def _raise(error: OSError) -> None:
+    raise error
+
+
 def _elsewhere_reason(watch: ProtectionWatch) -> str:
-    for path in _changed_in_project(watch.protected):
-        return _blame_reason(watch, path, f"{{project}}/{path} is protected and")
-    for path, was in watch.reads.items():
-        if signature(path) != was:
-            return _blame_reason(watch, path, f"{printable_path(path)}, which it was given to read,")
-    return ""
-
-
-def _blame_reason(watch: ProtectionWatch, path: str, what: str) -> str:
     """The reason to blame a command; when it could not have changed the file, somebody else has: the target fails."""
+    changed = [(path, f"{{project}}/{path} is protected and") for path in _changed_in_project(watch.protected)]
+    read = [path for path, was in watch.reads.items() if signature(path) != was]
+    changed += [(path, f"{printable_path(path)}, which it was given to read,") for path in read]
+    if not changed:
+        return ""
+    path, what = changed[0]
     if watch.shield and _is_below(path, "."):
         raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)
     return f"{what} was changed while the command ran"

@@ -18,12 +18,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
+from pipeline.git.commits import Candidate
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.tree.rules.beam import Evaluation
-from pipeline.tree.rules.positions import EvalSlot
+from pipeline.tree.rules.positions import NO_SLOT, EvalSlot
 from pipeline.tree.rules.scoring import (
     PAIRED,
     Comparison,
@@ -57,19 +57,15 @@ class SlotTask(NamedTuple):
 
 
 class CandidateRecord(NamedTuple):
-    """The end of an implementation, and its commit; without one, fields are empty or 0."""
+    """The end of an implementation.  Beside it in the file is the Candidate, empty where there is none."""
 
     status: str
     why: str
     approved: bool
     rounds: int
-    commit: str = ""
-    tree: str = ""
-    parent: str = ""
-    message: str = ""
-    files: int = 0
-    insertions: int = 0
-    deletions: int = 0
+
+
+NO_CANDIDATE = Candidate("", "", "", "", 0, 0, 0)
 
 
 class StepRecord(NamedTuple):
@@ -147,18 +143,13 @@ def read_text(path: str) -> str:
     return read_bytes(path).decode(errors="replace")
 
 
-def content_sha(content: bytes) -> str:
-    """The hash of a results file; empty for one that does not exist."""
-    return sha256(content).hexdigest() if content else ""
-
-
 def write(path: str, content: bytes | str) -> None:
     with open(path, "wb") as file:
         file.write(content.encode(errors="replace") if isinstance(content, str) else content)
 
 
 # Fields of an evaluation that its summary has under the same name.
-SUMMARY_FIELDS = ("status", "why", "commit", "tree", "approved", "rows_used", "rows_expected")
+SUMMARY_FIELDS = ("status", "why", "commit", "tree", "approved", "defects", "rows_used", "rows_expected")
 
 
 def scoring_rules(params: Mapping[str, Any]) -> ScoringRules:
@@ -169,45 +160,33 @@ def scoring_rules(params: Mapping[str, Any]) -> ScoringRules:
 
 
 def recommendation(comparison: Comparison) -> Record:
-    return comparison._asdict() | {
-        "reasons": [*comparison.reasons],
-        "metrics": [detail._asdict() for detail in comparison.metrics],
-    }
-
-
-def comparison_of(record: Mapping[str, Any]) -> Comparison:
-    details = tuple(MetricComparison(**detail) for detail in record["metrics"])
-    return Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
-
-
-def scoring_summary(score: Score | None) -> Record | None:
-    if score is None:
-        return None
-    return {"recommendation": recommendation(score.parent), "root_recommendation": recommendation(score.root)}
+    return comparison._asdict() | {"metrics": [detail._asdict() for detail in comparison.metrics]}
 
 
 def summary_of(evaluation: Evaluation) -> Record:
     """The summary of an evaluation, without its slot."""
+    score = evaluation.score
     return {
         **{name: getattr(evaluation, name) for name in SUMMARY_FIELDS},
         "results_sha256": evaluation.results,
         "baseline_sha256": evaluation.baseline,
-        "defects": [*evaluation.defects],
-        "scoring_summary": scoring_summary(evaluation.score),
+        "scoring_summary": score
+        and {"recommendation": recommendation(score.parent), "root_recommendation": recommendation(score.root)},
     }
 
 
-def evaluation_of(slot: EvalSlot, summary: Mapping[str, Any]) -> Evaluation:
-    scores = summary["scoring_summary"]
-    score = scores and Score(*(comparison_of(scores[name]) for name in ("recommendation", "root_recommendation")))
-    return Evaluation(
-        slot,
-        **{name: summary[name] for name in SUMMARY_FIELDS},
-        results=summary["results_sha256"],
-        baseline=summary["baseline_sha256"],
-        defects=tuple(summary["defects"]),
-        score=score,
-    )
+def evaluation_of(summary: Mapping[str, Any], slot: EvalSlot = NO_SLOT) -> Evaluation:
+    fields = {name: summary[name] for name in SUMMARY_FIELDS} | {"defects": tuple(summary["defects"])}
+    fields |= {"results": summary["results_sha256"], "baseline": summary["baseline_sha256"]}
+    if scores := summary["scoring_summary"]:
+        sides = (scores["recommendation"], scores["root_recommendation"])
+        fields["score"] = Score(*map(_comparison, sides))
+    return Evaluation(slot, **fields)
+
+
+def _comparison(record: Mapping[str, Any]) -> Comparison:
+    details = tuple(MetricComparison(**detail) for detail in record["metrics"])
+    return Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
 
 
 Event = dict[str, Any]
@@ -221,22 +200,21 @@ class EventLog:
 
     def read(self) -> Iterator[Event]:
         """Read the events; a torn line was never written."""
-        if os.path.exists(self.path):
-            with open(self.path, "rb") as file:
-                yield from (event for line in whole_lines(file) if (event := _parse_event(line)) is not None)
+        if not os.path.exists(self.path):
+            return
+        with open(self.path, "rb") as file:
+            for line in whole_lines(file):
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(event, dict):
+                    yield event
 
     def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
         whole = {"at": round(time.time() if at is None else at, 3), **event}
         append_lines(self.path, json.dumps(whole, sort_keys=True).encode() + b"\n")
         return whole
-
-
-def _parse_event(line: bytes) -> Event | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        return None
-    return event if isinstance(event, dict) else None
 
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"
@@ -256,26 +234,21 @@ Life = dict[str, Any]
 
 def lifecycles(events: Iterable[Mapping[str, Any]]) -> dict[str, Life]:
     """The life of each evaluation, by its name."""
-    found: dict[str, Life] = {}
+    lives: dict[str, Life] = {}
     for event in events:
         if event["event"] in TASK_STATES and "eval_id" in event:
-            life = found.get(event["eval_id"], NEW_LIFE)
-            found[event["eval_id"]] = life | life_after(life, event)
-    return found
+            note_event(lives, event)
+    return lives
 
 
-def life_after(life: Mapping[str, Any], event: Mapping[str, Any]) -> Life:
-    what, at = event["event"], event["at"]
-    changes: Life = {"task_state": TASK_STATES[what]}
-    if what in (EVENT_QUEUED, EVENT_REQUEUED):
+def note_event(lives: dict[str, Life], event: Mapping[str, Any]) -> None:
+    """Change the life of an evaluation by an event of it."""
+    kind, at, life = event["event"], event["at"], lives.get(event["eval_id"], NEW_LIFE)
+    changes: Life = {"task_state": TASK_STATES[kind]}
+    if kind in (EVENT_QUEUED, EVENT_REQUEUED):
         changes |= {"queued_at": at, "started_at": None, "finished_at": None, "worker_pid": None}
-    elif what == EVENT_STARTED:
+    elif kind == EVENT_STARTED:
         changes |= {"started_at": at, "finished_at": None, "worker_pid": event["pid"], "attempt": life["attempt"] + 1}
     else:
         changes |= {"finished_at": at}
-    return changes
-
-
-def is_life_open(life: Mapping[str, Any] | None) -> bool:
-    """True for an evaluation that was started and has no end: the build that ran it is gone."""
-    return life is not None and life["task_state"] == TASK_STATES[EVENT_STARTED]
+    lives[event["eval_id"]] = life | changes

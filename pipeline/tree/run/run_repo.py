@@ -1,15 +1,15 @@
 """Git repository of a run: missing commits made again from their patches, clean checkouts of candidates.
 
 Records recalled from the store name commits that may not be here yet.  A node's record has the chain of patches from
-the root on, so that all of them can be restored.  ReadOnlyRepo is for replays: it makes nothing and writes nothing."""
+the root on, so that all of them can be restored."""
 
 from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import Candidate, restore_commit
@@ -20,28 +20,25 @@ from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import BY_HAND, CANDIDATES, NODES, ROOT, EvalSlot, NodePlace, RunLayout
 from pipeline.tree.run.records import Record, from_json, load, load_as
 
-
-class NodeCommits(Protocol):
-    """The part of a run's repository that decisions need: the code of a node."""
-
-    @property
-    def repo(self) -> str: ...
-    def chain(self, code: Mapping[str, Any]) -> str: ...
+# Opens the repository of a run for a node's code, whose commit is then there.
+OpenNode = Callable[[str, Mapping[str, Any]], str]
 
 
-class ReadOnlyRepo:
-    """The run's repository as it is: nothing is made again, nothing is written."""
+def open_as_is(run: str, code: Mapping[str, Any]) -> str:
+    """The run's repository, for replays: nothing is made again, nothing is written."""
+    path, commit = run_repository(run), code["commit"]
+    if not os.path.isdir(f"{path}/objects"):
+        raise GitProblem(f"runs/{run}/repo.git is missing")
+    if not has_commit(path, commit):
+        raise GitProblem(f"runs/{run}/repo.git has no commit {commit}")
+    return path
 
-    def __init__(self, run: str) -> None:
-        self.run, self.repo = run, run_repository(run)
 
-    def chain(self, code: Mapping[str, Any]) -> str:
-        commit = str(code["commit"])
-        if not os.path.isdir(f"{self.repo}/objects"):
-            raise GitProblem(f"runs/{self.run}/repo.git is missing")
-        if not has_commit(self.repo, commit):
-            raise GitProblem(f"runs/{self.run}/repo.git has no commit {commit}")
-        return commit
+def open_restored(run: str, code: Mapping[str, Any]) -> str:
+    """The run's repository; all of the code may have been recalled from another run, and its commits not be here."""
+    repo = RunRepo(run)
+    repo.chain(code)
+    return repo.path
 
 
 class RunRepo:
@@ -50,17 +47,21 @@ class RunRepo:
     def __init__(self, run: str) -> None:
         self.at = RunLayout(run)
         root = load(self.at.of_run("root.json"))
-        self.repo = reopen_repository(root["repo"], run, root["commit"])
+        self.path = reopen_repository(root["repo"], run, root["commit"])
+        folders = (NODES, CANDIDATES, BY_HAND)  # people work in those of the last
+        self.nodes, self.candidates, self.by_hand = (Worktrees(self.path, self.at.of_run(name)) for name in folders)
 
     def chain(self, code: Mapping[str, Any]) -> str:
         """The commit of a node, with all commits before it made again if they are missing."""
-        for link in _missing_links(self.repo, code["chain"]):
-            self.restore(from_json(Candidate, link), base64.b64decode(link["patch"]))
+        links = code["chain"]
+        if links and not has_commit(self.path, links[-1]["commit"]):
+            for link in links:
+                self.restore(from_json(Candidate, link), base64.b64decode(link["patch"]))
         return str(code["commit"])
 
     def restore(self, candidate: Candidate, patch: bytes) -> None:
-        if not has_commit(self.repo, candidate.commit):
-            restore_commit(self.repo, candidate.parent, patch, candidate)
+        if not has_commit(self.path, candidate.commit):
+            restore_commit(self.path, candidate.parent, patch, candidate)
 
     def commit(self, where: EvalSlot | NodePlace) -> str:
         """The commit at a position, by records that are no inputs of the stage: they only say where it is."""
@@ -69,40 +70,20 @@ class RunRepo:
         if isinstance(where, NodePlace):
             return self.chain(load(self.at.of_node(where, "code.json")))
         candidate = load_as(Candidate, self.at.of_eval(where, "candidate.json"))
-        if not has_commit(self.repo, candidate.commit):
+        if not has_commit(self.path, candidate.commit):
             self.chain(load(self.at.of_node(where.place, "code.json")))
             self.restore(candidate, read_bytes(self.at.of_eval(where, "change.patch")))
         return candidate.commit
 
-    @property
-    def nodes(self) -> Worktrees:
-        return Worktrees(self.repo, self.at.of_run(NODES))
-
-    @property
-    def by_hand(self) -> Worktrees:
-        """Worktrees in which people work."""
-        return Worktrees(self.repo, self.at.of_run(BY_HAND))
-
-    @property
-    def candidates(self) -> Worktrees:
-        return Worktrees(self.repo, self.at.of_run(CANDIDATES))
-
     @contextmanager
     def checkout(self, name: str, commit: str, keep: bool = False) -> Iterator[Worktree]:
         """A clean checkout, removed afterwards; the remains of a kill are cleaned by the next checkout."""
-        restore_setup(self.repo)
+        restore_setup(self.path)
         try:
             yield self.candidates.add(name, commit)
         finally:
             if not keep:
                 self.candidates.remove(name)
-
-
-def _missing_links(repo: str, chain: list[Record]) -> list[Record]:
-    """The links from the first missing commit on; usually none, as the last one shows."""
-    if not chain or has_commit(repo, chain[-1]["commit"]):
-        return []
-    return next((chain[i:] for i, link in enumerate(chain) if not has_commit(repo, link["commit"])), [])
 
 
 def chain_link(candidate: Candidate, patch: bytes) -> Record:

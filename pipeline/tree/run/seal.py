@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -48,10 +48,7 @@ def hide_paths(confined: Confinement | None, paths: Iterable[str]) -> Confinemen
 
 def arm_tripwire(paths: Iterable[str], hidden: bool) -> Tripwire:
     """Set the tripwire; `hidden`: commands cannot read the files, so that a reader is none of them."""
-    return dict(_armed_files(paths, hidden))
-
-
-def _armed_files(paths: Iterable[str], hidden: bool) -> Iterator[tuple[str, int]]:
+    wire: Tripwire = {}
     with _ARMING:
         for path in (file for each in paths for file in files_behind(each)):
             status = os.stat(path)
@@ -61,24 +58,22 @@ def _armed_files(paths: Iterable[str], hidden: bool) -> Iterator[tuple[str, int]
                 except PermissionError:  # somebody else's file, on which there can be no wire
                     continue
                 status = os.stat(path)
-            yield path, status.st_ctime_ns
+            wire[path] = status.st_ctime_ns
+    return wire
 
 
 def tripwire_reason(wire: Tripwire, hidden: bool) -> str:
     """Reason `void: …` when a file was read or its times were set; else empty."""
     for path, ctime in wire.items():
-        status = _status(path)
-        if status is None or (status.st_atime_ns and not hidden) or status.st_ctime_ns != ctime:
+        try:
+            status = os.stat(path)
+            touched = (status.st_atime_ns and not hidden) or status.st_ctime_ns != ctime
+        except OSError:
+            touched = True
+        if touched:
             what = "touched" if hidden else "read"
             return f"{VOID}the sealed holdout was {what} while it ran ({os.path.relpath(path)})"
     return ""
-
-
-def _status(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except OSError:
-        return None
 
 
 HOLDOUT_REF = "holdout"
@@ -89,16 +84,10 @@ QUESTION_FIELDS = ("tree", "root_tree", "blocks", "configs", "reads")
 
 
 class SealLog(NamedTuple):
-    """Lines of the file, and `lacking`: the number of those that it has lost."""
+    """Lines of the file with those that it has lost, and these alone."""
 
-    path: str
     lines: list[Record]
-    lacking: int
-
-    @property
-    def lines_lost(self) -> int:
-        """The number of lines that were missing at some time."""
-        return self.lacking + sum(int(line["lines"]) for line in self.lines if line["event"] == SEAL_RESTORED)
+    lost: list[Record]
 
     @property
     def openings(self) -> list[Record]:
@@ -106,32 +95,26 @@ class SealLog(NamedTuple):
 
 
 def seal_log(run: str) -> SealLog:
-    path = RunLayout(run).of_run(OPENINGS)
-    there, copy = [*EventLog(path).read()], _copied_lines(run)
-    missing = [line for line in copy if line not in there]
+    there, repo = [*EventLog(RunLayout(run).of_run(OPENINGS)).read()], run_repository(run)
+    copy = read_copy(repo, run, HOLDOUT_REF) if os.path.exists(f"{repo}/HEAD") else b""
+    lost = [line for line in map(json.loads, copy.splitlines()) if line not in there]
     if not there and not copy and Receipts(run).receipt(f"{run}:holdout"):
-        missing = [{"event": SEAL_LOST, "at": None, "why": "it was measured, and no line says when or for what"}]
-    return SealLog(path, sorted([*there, *missing], key=lambda line: line["at"] or 0), len(missing))
-
-
-def _copied_lines(run: str) -> list[Record]:
-    repo = run_repository(run)
-    text = read_copy(repo, run, HOLDOUT_REF) if os.path.exists(f"{repo}/HEAD") else b""
-    return [json.loads(line) for line in text.splitlines()]
+        lost = [{"event": SEAL_LOST, "at": None, "why": "it was measured, and no line says when or for what"}]
+    return SealLog(sorted([*there, *lost], key=lambda line: line["at"] or 0), lost)
 
 
 def open_seal(run: str, question: Mapping[str, Any], reopen: bool) -> None:
     """Open the seal; returns when this is on the disk, or has been before."""
     log, asked = seal_log(run), _question(question)
     same = [line for line in log.openings if line["event"] == SEAL_OPENED and _question(line) == asked]
-    if not same:
-        _check_fresh(run, question, log, reopen)
+    if not same and not reopen:
+        _check_fresh(run, question, log)
     at = round(time.time(), 3)
-    lines: list[Record] = [{"event": SEAL_RESTORED, "at": at, "lines": log.lacking}] if log.lacking else []
+    lines: list[Record] = [{"event": SEAL_RESTORED, "at": at, "lines": len(log.lost)}] if log.lost else []
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
     lines += [] if same else [{"event": SEAL_OPENED, "at": at, "when": when, **question, "reopened": reopen}]
     if lines:
-        _append(log, lines)
+        append_lines(RunLayout(run).of_run(OPENINGS), _json_lines([*log.lost, *lines]), durable=True)
     keep_copy(run_repository(run), run, HOLDOUT_REF, _json_lines([*log.lines, *lines]))
 
 
@@ -139,26 +122,19 @@ def _question(line: Mapping[str, Any]) -> list[Any]:
     return [line.get(name) for name in QUESTION_FIELDS]
 
 
-def _check_fresh(run: str, question: Mapping[str, Any], log: SealLog, reopen: bool) -> None:
-    if reopen:
-        return
+def _check_fresh(run: str, question: Mapping[str, Any], log: SealLog) -> None:
+    """Refuse what was opened before, and what the search has seen, by its events."""
     anew = f"`coppice holdout {run} --reopen` opens it all the same, and that is written down"
     if log.openings:
         last = log.openings[-1]
         what = f"for {last['final']}, commit {last['commit'][:10]}" if last["event"] == SEAL_OPENED else last["why"]
         raise SpecError(f"{run}: what is held out was opened before ({what}): a second look is not fresh; {anew}")
-    if searched := searched_before(run, question):
-        raise SpecError(f"{run}: {searched} searched before it was held out, and is not fresh; {anew}")
-
-
-def searched_before(run: str, question: Mapping[str, Any]) -> str:
-    """The parts of the holdout that the search has seen, by its events, in words."""
     for event in EventLog(RunLayout(run).of_run(EVENTS)).read():
         for word in ("blocks", "configs") if event["event"] == SEARCH_EVENT else ():
             held, seen = question[word], event[word]
             if names := [str(each) for each in held if seen is None or each in seen]:
-                return f"of the {word} {join_names(names)} {'was' if len(names) == 1 else 'were'}"
-    return ""
+                searched = f"of the {word} {join_names(names)} {'was' if len(names) == 1 else 'were'} searched before"
+                raise SpecError(f"{run}: {searched} it was held out, and is not fresh; {anew}")
 
 
 def searched_parts(config: Mapping[str, Any]) -> Record:
@@ -168,13 +144,6 @@ def searched_parts(config: Mapping[str, Any]) -> Record:
     return {"blocks": config["blocks"] and config["blocks"]["ids"], "configs": ids}
 
 
-def _append(log: SealLog, lines: Iterable[Record]) -> None:
-    """Append lines, and those that the file has lost."""
-    there = [*EventLog(log.path).read()]
-    lost = [line for line in log.lines if line not in there]
-    append_lines(log.path, _json_lines([*lost, *lines]), durable=True)
-
-
 def _json_lines(lines: Iterable[Record]) -> bytes:
     return b"".join(json.dumps(line, sort_keys=True).encode() + b"\n" for line in lines)
 
@@ -182,4 +151,6 @@ def _json_lines(lines: Iterable[Record]) -> bytes:
 def seal_record(run: str) -> Record:
     """The openings, and the result of the last one."""
     log, result = seal_log(run), load_if_intact(RunLayout(run).of_run(VERDICT))
-    return {"run": run, "openings": log.openings, "lacking": log.lines_lost, "result": result}
+    # those that are missing now, and those that were at some time
+    lacking = len(log.lost) + sum(line["lines"] for line in log.lines if line["event"] == SEAL_RESTORED)
+    return {"run": run, "openings": log.openings, "lacking": lacking, "result": result}

@@ -7,12 +7,13 @@ first blocks, cascade (which ideas go on), join (both parts of a sweep as one)."
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from math import copysign, inf
 from typing import Any, NamedTuple
 
+from pipeline.git.commits import Candidate
 from pipeline.machine.job import JobFiles
 from pipeline.store.files import read_bytes
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_identity, is_comparable
@@ -37,19 +38,19 @@ from pipeline.tree.rules.sheet import (
     Sheet,
     bounded_defects,
     check_rows,
+    csv_lines,
     csv_rows,
     expected_rows,
     read_sheet,
 )
-from pipeline.tree.run.measure import sweep_record, total_cost
+from pipeline.tree.run.measure import join_logs_and_costs, sweep_record
 from pipeline.tree.run.records import (
     CandidateRecord,
-    CommandCost,
     Record,
     StepRecord,
     SweepRecord,
-    content_sha,
     evaluation_of,
+    from_json,
     load,
     load_as,
     read_text,
@@ -58,8 +59,7 @@ from pipeline.tree.run.records import (
     summary_of,
     write,
 )
-from pipeline.trust import evidence
-from pipeline.trust.evidence import DEGENERATE, PROMOTED, Evidence, JointTest, verdict
+from pipeline.trust.evidence import DEGENERATE, PROMOTED, Evidence, JointTest, depth_alpha, verdict
 from pipeline.trust.noninferiority import judge_guard
 from pipeline.trust.rule import weigh as weigh_ideas
 
@@ -75,26 +75,22 @@ class ComparisonSides(NamedTuple):
 
 def score_stage(job: JobFiles) -> None:
     """Score a candidate by the means of all rows."""
-    made, sides = evaluate_candidate(job)
+    evaluation, sides = evaluate_candidate(job)
     if sides:
-        made = made._replace(
-            score=score_by_means(scoring_rules(job.target.params), sides.own, sides.parent, sides.root)
-        )
-    save(job.writes["summary"][0], summary_of(made))
+        rules = scoring_rules(job.target.params)
+        evaluation = evaluation._replace(score=score_by_means(rules, sides.own, sides.parent, sides.root))
+    save(job.writes["summary"][0], summary_of(evaluation))
 
 
 def pair_stage(job: JobFiles) -> None:
     """Write the series of a candidate, for a verdict by blocks once all of the depth is there."""
-    made, sides = evaluate_candidate(job, job.target.params.get("first", 0))
+    evaluation, sides = evaluate_candidate(job, job.target.params.get("first", 0))
     if sides and (seeds := tuple(map(str, seed_defects(sides.own, sides.parent)))):
-        made, sides = made._replace(defects=bounded_defects(seeds)), None
-    record = {**summary_of(made), "blocks": [], "series": {}}
-    if sides:
-        record["blocks"] = [*sides.wanted.blocks]
-        record["series"] = {
-            metric["name"]: block_series(sides, metric["name"]) for metric in job.target.params["metrics"]
-        }
-    save(job.writes["pairs"][0], record)
+        evaluation, sides = evaluation._replace(defects=bounded_defects(seeds)), None
+    metrics = [metric["name"] for metric in job.target.params["metrics"]]
+    series = {name: block_series(sides, name) for name in metrics} if sides else {}
+    blocks = sides.wanted.blocks if sides else ()
+    save(job.writes["pairs"][0], {**summary_of(evaluation), "blocks": blocks, "series": series})
 
 
 def block_series(sides: ComparisonSides, metric: str) -> dict[str, list[float]]:
@@ -106,41 +102,37 @@ def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, Compa
     """The evaluation so far; and the sides of its comparison, if they are complete.
 
     `first`: only so many of the blocks; a candidate stopped by the cascade has those alone."""
-    params, candidate = job.target.params, load_as(CandidateRecord, job.reads["candidate"][0])
-    sweep = load_as(SweepRecord, job.reads["sweep"][0])
-    first = first or sweep.stopped_after or 0
-    status, why = _status(job, candidate, sweep)
+    params, record = job.target.params, load(job.reads["candidate"][0])
+    candidate, sweep = from_json(Candidate, record), load_as(SweepRecord, job.reads["sweep"][0])
+    implemented = from_json(CandidateRecord, record)
+    status, why = _status(job, implemented, sweep)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
-    code = (candidate.commit, candidate.tree, candidate.approved)
-    made = Evaluation(NO_SLOT, status, why, *code, content_sha(own), content_sha(parent))
+    results, baseline = (sha256(csv).hexdigest() if csv else "" for csv in (own, parent))
+    code = (candidate.commit, candidate.tree, implemented.approved)
+    evaluation = Evaluation(NO_SLOT, status, why, *code, results, baseline)
     if status != COMPLETED or not own or not parent:
-        return made, None
-    baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
+        return evaluation, None
+    baselines = [_baseline(csv, *_columns(params)) for csv in (parent, root)]
     whole = expected_by_sheet(params, baselines[1])
-    wanted = whole.first_blocks(first)
+    wanted = whole.first_blocks(first or sweep.stopped_after or 0)
     old = [check_rows(each, whole) for each in baselines]  # these were measured on all blocks
     sides = ComparisonSides(check_rows(sheet_of(params, own), wanted), old[0], old[1], wanted)
-    made = made._replace(
-        defects=bounded_defects(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows
-    )
-    return made, None if made.defects else sides
+    named = (("", sides.own), ("the parent's ", sides.parent), ("the root's ", sides.root))
+    defects = bounded_defects(f"{side}{defect}" for side, checked in named for defect in checked.defects)
+    evaluation = evaluation._replace(defects=defects, rows_used=sides.own.rows_used, rows_expected=wanted.rows)
+    return evaluation, None if defects else sides
 
 
-def _status(job: JobFiles, candidate: CandidateRecord, sweep: SweepRecord) -> tuple[str, str]:
+def _status(job: JobFiles, implemented: CandidateRecord, sweep: SweepRecord) -> tuple[str, str]:
     """The status of an evaluation, and the first failure."""
-    if candidate.status != COMPLETED:
-        return candidate.status, candidate.why
+    if implemented.status != COMPLETED:
+        return implemented.status, implemented.why
     steps = [(word, load_as(StepRecord, path)) for word in ("test", "checks") for path in job.reads[word]]
     ends = [(f"{word.removesuffix('s')}s: ", step.status, step.why) for word, step in steps]
     for what, status, why in (*ends, ("sweep: ", sweep.status, sweep.why)):
         if status != COMPLETED:
             return FAILED, why if why.startswith(VOID) else f"{what}{why}"
     return COMPLETED, ""
-
-
-def _defects(sides: ComparisonSides) -> Iterator[str]:
-    for whose, checked in (("", sides.own), ("the parent's ", sides.parent), ("the root's ", sides.root)):
-        yield from (f"{whose}{defect}" for defect in checked.defects)
 
 
 def sheet_of(params: Mapping[str, Any], csv: bytes) -> Sheet:
@@ -161,10 +153,6 @@ def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
-def expected_by_csv(params: Mapping[str, Any], root: bytes) -> ExpectedRows:
-    return expected_by_sheet(params, sheet_of(params, root))
-
-
 def expected_by_sheet(params: Mapping[str, Any], root: Sheet) -> ExpectedRows:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
     found = expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
@@ -172,79 +160,53 @@ def expected_by_sheet(params: Mapping[str, Any], root: Sheet) -> ExpectedRows:
 
 
 def weigh_stage(job: JobFiles) -> None:
+    """Weigh the ideas of a depth.  `freed`: for each depth so far, whether its alpha is left for the next."""
     params = job.target.params
-    records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
-    before = next(map(load, job.reads["before"]), None)
-    save(job.writes["weighed"][0], weigh_depth(params, records, before))
+    among = _comparable_records(job)
+    freed: list[bool] = next(map(load, job.reads["before"]), {"freed": []})["freed"]
+    alpha = alpha_for_depth(params, freed)
+    sides: dict[str, Record] = {}
+    if among:
+        sides[AGAINST_PARENT] = weigh_against(params, among, AGAINST_PARENT, alpha)
+        pairs = (series for record in among.values() for series in record["series"].values())
+        at_root = all(series[AGAINST_PARENT] == series[AGAINST_ROOT] for series in pairs)  # as at the first depth
+        sides[AGAINST_ROOT] = sides[AGAINST_PARENT] if at_root else weigh_against(params, among, AGAINST_ROOT, alpha)
+    evidence = {slot: {side: found["ideas"][slot] for side, found in sides.items()} for slot in among}
+    promoted = (among[slot] for slot, it in evidence.items() if it[AGAINST_PARENT]["verdict"] == PROMOTED)
+    full = len({code_identity(evaluation_of(record)) for record in promoted}) >= params["beam_width"]
+    record = {"alpha": alpha, "freed": [*freed, not among or full], "evidence": evidence}
+    save(job.writes["weighed"][0], record | {"tests": {side: found["test"] for side, found in sides.items()}})
 
 
 def settle_stage(job: JobFiles) -> None:
     """Write the summary of one evaluation, with its verdict."""
-    pairs, found = load(job.reads["pairs"][0]), load(job.reads["weighed"][0])
-    save(job.writes["summary"][0], summary_of(settled_evaluation(job.target.params, pairs, found)))
+    params, pairs = job.target.params, load(job.reads["pairs"][0])
+    evaluation = evaluation_of(pairs)
+    if evidence := load(job.reads["weighed"][0])["evidence"].get(params["slot"]):
+        sides = (
+            paired_comparison(scoring_rules(params), pairs["series"], side, evidence[side], evaluation.rows_used)
+            for side in (AGAINST_PARENT, AGAINST_ROOT)
+        )
+        evaluation = evaluation._replace(score=Score(*sides))
+    save(job.writes["summary"][0], summary_of(evaluation))
 
 
-def weigh_depth(params: Mapping[str, Any], records: Mapping[str, Record], before: Record | None) -> Record:
-    """Weigh the ideas of a depth.  `records`: the pairs of all its slots; `before`: the record of the depth before.
-
-    `freed`: for each depth so far, whether its alpha is left for the next."""
-    freed = before["freed"] if before else []
-    alpha = alpha_for_depth(params, freed)
-    among = comparable_records(records)
-    sides = _sides(params, among, alpha) if among else {}
-    evidence = {slot: {side: found["ideas"][slot] for side, found in sides.items()} for slot in among}
-    return {
-        "alpha": alpha,
-        "freed": [*freed, not among or _fills_places(params["beam_width"], among, evidence)],
-        "tests": {side: sides[side]["test"] for side in sides},
-        "evidence": evidence,
-    }
-
-
-def _sides(params: Mapping[str, Any], among: Mapping[str, Record], alpha: float) -> dict[str, Record]:
-    """The ideas against their parents and against the root, which at the first depth is the parent of all."""
-    found = weigh_against(params, among, AGAINST_PARENT, alpha)
-    pairs = (series for record in among.values() for series in record["series"].values())
-    at_root = all(series[AGAINST_PARENT] == series[AGAINST_ROOT] for series in pairs)
-    return {
-        AGAINST_PARENT: found,
-        AGAINST_ROOT: found if at_root else weigh_against(params, among, AGAINST_ROOT, alpha),
-    }
-
-
-def _fills_places(places: int, records: Mapping[str, Record], evidence: Mapping[str, Record]) -> bool:
-    """True when the promoted ideas fill all places; the same code twice takes one."""
-    won = {
-        code_identity(evaluation_without_slot(records[slot]))
-        for slot, it in evidence.items()
-        if it[AGAINST_PARENT]["verdict"] == PROMOTED
-    }
-    return len(won) >= places
-
-
-def comparable_records(records: Mapping[str, Record]) -> dict[str, Record]:
-    """The records of candidates among which luck may choose."""
-    return {
-        slot: record
-        for slot, record in records.items()
-        if record["series"] and is_comparable(evaluation_without_slot(record))
-    }
+def _comparable_records(job: JobFiles) -> dict[str, Record]:
+    """The pairs of a depth's candidates among which luck may choose, by slot."""
+    records = zip(job.target.params["slots"], map(load, job.reads["pairs"]), strict=True)
+    return {slot: each for slot, each in records if each["series"] and is_comparable(evaluation_of(each))}
 
 
 def alpha_for_depth(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
-    score = params["score"]
-    return (
-        evidence.depth_alpha(score["alpha"], params["max_depth"], freed)
-        if score["alpha_over"] == RUN
-        else score["alpha"]
-    )
+    alpha = params["score"]["alpha"]
+    return depth_alpha(alpha, params["max_depth"], freed) if params["score"]["alpha_over"] == RUN else alpha
 
 
 def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """Weigh all ideas against their parents, or against the root."""
     rules = scoring_rules(params)
     deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
-    found = test_ideas(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
+    found = _test_ideas(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
     guards: dict[str, list[Record]] = {}
     for count in {len(record["blocks"]) for record in records.values()}:  # stopped candidates have fewer
         guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
@@ -254,90 +216,67 @@ def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side
     return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
 
 
-def test_ideas(
+def _test_ideas(
     params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None
 ) -> JointTest:
-    """Test ideas jointly; `blocks`: the number there is, an idea with fewer was stopped."""
+    """Test ideas jointly; `blocks`: the number there is, an idea with fewer was stopped.
+
+    The seed is from the differences, in any order: the same evidence always gets the same verdict."""
+    seed = int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
     draws = params["score"]["draws"]
-    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=draws, blocks=blocks, **_time_params(params))
+    return weigh_ideas(deltas, alpha=alpha, seed=seed, draws=draws, blocks=blocks, **_time_params(params))
 
 
 def _idea(params: Mapping[str, Any], evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
     decided = apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
-    return {
-        "verdict": decided.verdict,
-        "reasons": [*decided.reasons],
-        "alpha": among.alpha,
-        "rho": among.rho,
-        **evidence._asdict(),
-        "guards": guards,
-    }
+    about = {"alpha": among.alpha, "rho": among.rho, "guards": guards}
+    return {"verdict": decided.verdict, "reasons": decided.reasons, **evidence._asdict(), **about}
 
 
 def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
     """The guards of each idea, metric by metric; ideas of a depth share their blocks, and are judged together."""
-    found: dict[str, list[Record]] = {slot: [] for slot in records}
+    guards: dict[str, list[Record]] = {slot: [] for slot in records}
     rules = scoring_rules(params)
     for metric in rules.guards:
         margin = metric.margin or 0.0
         deltas = [metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
         for slot, each in zip(records, judge_guard(deltas, margin, **_time_params(params)), strict=True):
-            found[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
-    return found
+            guards[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
+    return guards
 
 
 def _time_params(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"ordered": params["ordered"], "rho": params["rho"]}
 
 
-def _seed(deltas: Sequence[Sequence[float]]) -> int:
-    """A seed from the differences, in any order: the same evidence always gets the same verdict."""
-    return int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
-
-
-def evaluation_without_slot(record: Record) -> Evaluation:
-    return evaluation_of(NO_SLOT, record)
-
-
-def settled_evaluation(params: Mapping[str, Any], pairs: Record, found: Record) -> Evaluation:
-    made, evidence = evaluation_without_slot(pairs), found["evidence"].get(params["slot"])
-    if evidence is None:
-        return made
-    rules = scoring_rules(params)
-    sides = [
-        paired_comparison(rules, pairs["series"], side, evidence[side], made.rows_used)
-        for side in (AGAINST_PARENT, AGAINST_ROOT)
-    ]
-    return made._replace(score=Score(*sides))
-
-
 def cascade_stage(job: JobFiles) -> None:
     """Choose the ideas that go on: their `tree` is handed on to the rest of the sweep."""
     params = job.target.params
-    records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
-    found = pick_best(params, records)
-    save(job.writes["cascade"][0], found)
+    cascade = pick_best(params, _comparable_records(job))
+    save(job.writes["cascade"][0], cascade)
     for slot, tree, rest in zip(params["slots"], job.reads["tree"], job.writes["tree"], strict=True):
-        goes_on = found["ideas"].get(slot, {"goes_on": False})["goes_on"]
+        goes_on = slot in cascade["ideas"] and cascade["ideas"][slot]["goes_on"]
         write(rest, read_text(tree) if goes_on else "")
 
 
-def pick_best(params: Mapping[str, Any], records: Mapping[str, Record]) -> Record:
-    """Pick the best ideas by their t against their parents; `records`: the pairs of a depth on the first blocks."""
-    among, rules = comparable_records(records), scoring_rules(params)
+def pick_best(params: Mapping[str, Any], among: Mapping[str, Record]) -> Record:
+    """Pick the best ideas by their t against their parents; `among`: the pairs of a depth on the first blocks.
+
+    Two with the same files take one place, as they are measured once."""
+    rules = scoring_rules(params)
     deltas = [metric_differences(rules, record["series"], rules.primary, AGAINST_PARENT) for record in among.values()]
-    ideas = test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
+    tested = _test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
     # ties go to the earlier slot: sorting is stable
-    order = sorted(zip(among, ideas, strict=True), key=lambda each: _sort_t(each[1]), reverse=True)
-    best, facts = {*_best([slot for slot, _ in order], among, params["keep"])}, ("standing", "mean", "se", "t")
-    return {
-        "blocks": params["first"],
-        "keep": params["keep"],
-        "ideas": {
-            slot: {**{name: getattr(found, name) for name in facts}, "place": n, "goes_on": slot in best}
-            for n, (slot, found) in enumerate(order)
-        },
-    }
+    order = sorted(zip(among, tested, strict=True), key=lambda each: _sort_t(each[1]), reverse=True)
+    trees: set[str] = set()
+    ideas: Record = {}
+    for n, (slot, evidence) in enumerate(order):
+        tree = among[slot]["tree"]
+        if goes_on := tree in trees or len(trees) < params["keep"]:
+            trees.add(tree)
+        facts = {name: getattr(evidence, name) for name in ("standing", "mean", "se", "t")}
+        ideas[slot] = {**facts, "place": n, "goes_on": goes_on}
+    return {"blocks": params["first"], "keep": params["keep"], "ideas": ideas}
 
 
 def _sort_t(evidence: Evidence) -> float:
@@ -345,28 +284,16 @@ def _sort_t(evidence: Evidence) -> float:
     return copysign(inf, evidence.mean) if evidence.standing == DEGENERATE else evidence.t
 
 
-def _best(order: Sequence[str], records: Mapping[str, Record], keep: int) -> Iterator[str]:
-    """The slots of the best ideas; two with the same files take one place, as they are measured once."""
-    trees: set[str] = set()
-    for slot in order:
-        tree = records[slot]["tree"]
-        if tree in trees or len(trees) < keep:
-            trees.add(tree)
-            yield slot
-
-
 def join_stage(job: JobFiles) -> None:
     """Join both parts of a sweep; a stopped idea has the first part alone."""
     parts = [load_as(SweepRecord, path) for path in job.reads["sweep"]]
     stopped = parts[0].status == COMPLETED and parts[1].status == SKIPPED
     results, why = _join_csv([read_bytes(path) for path in job.reads["csv"]])
-    bad = next((part for part in parts if part.status != COMPLETED), parts[0])
-    bad = parts[0] if stopped else bad
+    bad = parts[0] if stopped else next((part for part in parts if part.status != COMPLETED), parts[0])
     write(job.writes["csv"][0], results)
     record = sweep_record(parts[0].tree, bad.why or why, results, bad.exit)
     save(job.writes["sweep"][0], record._replace(stopped_after=job.target.params["first"] if stopped else 0))
-    write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
-    save(job.writes["cost"][0], total_cost([load_as(CommandCost, path) for path in job.reads["cost"]]))
+    join_logs_and_costs(job)
 
 
 def _join_csv(parts: Sequence[bytes]) -> tuple[bytes, str]:
@@ -389,6 +316,6 @@ def _split_header(text: str) -> tuple[list[str], str]:
     """The names of the columns, and the lines after them."""
     lines = text.split("\n")
     # all of it must be readable by itself: an open quote would swallow the other part
-    table = [row for row in csv_rows((f"{line}\n" for line in lines), strict=True) if row[1]]
+    table = [row for row in csv_rows(csv_lines(text), strict=True) if row[1]]
     at, header = table[0] if table else (len(lines), [])
     return [name.strip() for name in header], "\n".join(lines[at:])

@@ -5,6 +5,7 @@ Checks are commands that must end well; a canary among them must decide the same
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator
 
 from pipeline import spec_fields as fields
 from pipeline.core.graph import pattern_error
@@ -19,11 +20,9 @@ CANARY_NAMES = (*CHECK_NAMES, "results")
 MOST_CUTS = 100
 
 
-def _fraction(item: Item, what: str) -> float:
-    value: float = fields.number(0)(item, what)
-    return value if value < 1 else item.wrong(f"{what}: expected a part of the rows, from 0 to below 1")
-
-
+FRACTION = fields.checked(
+    fields.number(0), lambda value: value < 1, "expected a part of the rows, from 0 to below 1", exclusiveMaximum=1
+)
 CANARY_FIELDS = (
     Field("cut", fields.TEXT, "which of its `reads` is cut: one CSV with a header, its rows in the order of time",
           needs=("reads",)),
@@ -32,25 +31,27 @@ CANARY_FIELDS = (
     Field("cuts", fields.count(1, MOST_CUTS), "how many cuts", 5, needs=("cut",)),
     Field("tolerance", fields.number(0), default=1e-9, without="1e-9", needs=("cut",), help=
           "by how much a number may differ; of numbers above one, by so much of their size"),
-    Field("from", Reader(_fraction, {"type": "number", "minimum": 0, "exclusiveMaximum": 1}),
-          "the earliest cut, as a part of the rows", 0.5, needs=("cut",)),
+    Field("from", FRACTION, "the earliest cut, as a part of the rows", 0.5, needs=("cut",)),
 )  # fmt: skip
 CHECK = Table(*COMMAND_FIELDS, *CANARY_FIELDS)
 
 
 def read_checks(item: Item, timeout: float | None) -> tuple[CheckCommand, ...]:
-    found = tuple(_read_check(checked_name(name, each, "checks"), each, timeout) for name, each in item.pairs("checks"))
-    return found or item.wrong("checks: there are none; give name: {run: …}, or leave the key out")
+    return tuple(_read_checks(item, timeout)) or item.wrong(
+        "checks: there are none; give name: {run: …}, or leave the key out"
+    )
 
 
-def _read_check(name: str, item: Item, timeout: float | None) -> CheckCommand:
-    what = f"checks: {name}"
-    keys = CHECK.read(item, what)
-    alone = next((each.key for each in CANARY_FIELDS if each.key in keys and "cut" not in keys), "")
-    if alone:
-        keys.wrong(alone, f"{alone} is said of a canary; name in `cut:` which of its reads is cut")
-    command = read_command(keys, what, CANARY_NAMES if "cut" in keys else CHECK_NAMES, timeout)
-    return CheckCommand(name, command, _canary(keys, command) if "cut" in keys else None)
+def _read_checks(item: Item, timeout: float | None) -> Iterator[CheckCommand]:
+    for name, each in item.pairs("checks"):
+        what = f"checks: {checked_name(name, each, 'checks')}"
+        keys = CHECK.read(each, what)
+        is_canary = "cut" in keys
+        for field in CANARY_FIELDS:
+            if field.key in keys and not is_canary:
+                keys.wrong(field.key, f"{field.key} is said of a canary; name in `cut:` which of its reads is cut")
+        command = read_command(keys, what, CANARY_NAMES if is_canary else CHECK_NAMES, timeout)
+        yield CheckCommand(name, command, _canary(keys, command) if is_canary else None)
 
 
 def _canary(keys: Values, command: CheckoutCommand) -> Canary:
@@ -79,7 +80,7 @@ def _protect(item: Item, what: str) -> ProtectKeys:
 
 
 def _protected_path(item: Item) -> tuple[bool, str]:
-    """Is it of the project?  And the path from there on."""
+    """Check if it is of the project, and the path from there on."""
     text = item.text("protect")
     own = text == _PROJECT or text.startswith(f"{_PROJECT}/")
     path = text.removeprefix(_PROJECT).lstrip("/") if own else text

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
 
 WHOLE, PER_CONFIG = "whole", "per_config"
@@ -20,7 +21,7 @@ FOLDER_BACKENDS = (PATCHES, MANUAL)
 
 
 class SearchShape(NamedTuple):
-    """How far and how wide the search goes."""
+    """The depth and width of a search."""
 
     ideas_per_node: int
     beam_width: int
@@ -28,6 +29,28 @@ class SearchShape(NamedTuple):
     dedupe_scope: str = "node_plus_ancestors"
     stop_on_empty_frontier: bool = True
     strict_fail: bool = False
+
+    @property
+    def depths(self) -> range:
+        return range(self.max_depth)
+
+    def places(self, depth: int) -> tuple[NodePlace, ...]:
+        return places_of(depth, self.beam_width)
+
+    def slots(self, depth: int) -> tuple[EvalSlot, ...]:
+        return slots_of(depth, self.beam_width, self.ideas_per_node)
+
+    def all_places(self) -> list[NodePlace]:
+        """The places of all depths, with those of the nodes that are promoted last."""
+        return [place for depth in range(self.max_depth + 1) for place in self.places(depth)]
+
+    def all_slots(self) -> list[EvalSlot]:
+        return [slot for depth in self.depths for slot in self.slots(depth)]
+
+
+def shape_of(config: Mapping[str, Any]) -> SearchShape:
+    """The shape of a search by its configuration."""
+    return SearchShape(**{name: config[name] for name in SearchShape._fields})
 
 
 class CheckoutCommand(NamedTuple):
@@ -45,7 +68,7 @@ class CheckoutCommand(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """What repeats the measurement of a config: folds, seeds, periods.  `ids` None: the root's baseline has them.
+    """Repetitions of the measurement of a config: folds, seeds, periods.  `ids` None: the root's baseline has them.
 
     `ordered`: they follow each other in time, so that neighbours may be alike; `rho`: by how much, if that is known."""
 
@@ -73,7 +96,7 @@ class Sweep(NamedTuple):
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Of the configs that are searched, where the spec says which there are."""
+        """Ids of the configs that are searched, where the spec says which there are."""
         assert self.configs is not None
         count = len(self.configs) if self.limit is None else min(self.limit, len(self.configs))
         return tuple(n for n in range(count) if n not in self.held)
@@ -93,7 +116,7 @@ class Canary(NamedTuple):
 
 
 class CheckCommand(NamedTuple):
-    """What must be right before the sweep."""
+    """A command that must end well before the sweep."""
 
     name: str
     command: CheckoutCommand
@@ -101,19 +124,19 @@ class CheckCommand(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """How often its command runs."""
+        """The number of runs of its command."""
         return 1 if self.canary is None else 1 + self.canary.cuts
 
 
 class Cascade(NamedTuple):
-    """All ideas of a depth are measured on the first `blocks`, the `keep` best of them on the others too."""
+    """A cascade: all ideas of a depth on the first `blocks`, the `keep` best of them on the others too."""
 
     blocks: int
     keep: int
 
 
 class HoldoutKeys(NamedTuple):
-    """What the search does not see: ids of blocks, or of configs.  `reads`: what takes the place of ports of the sweep
+    """Ids of blocks, or of configs, that the search does not see.  `reads`: what takes the place of ports of the sweep
     when these are measured."""
 
     blocks: tuple[str, ...] = ()
@@ -123,7 +146,7 @@ class HoldoutKeys(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """Who has ideas and who makes them real.  A role is a backend and its keys, as plain data."""
+    """Roles: who has ideas and who makes them real.  Each is a backend and its keys, as plain data."""
 
     roles: Mapping[str, Mapping[str, Any]]
     max_review_rounds: int
@@ -132,7 +155,7 @@ class Loop(NamedTuple):
 
 
 class KeepKeys(NamedTuple):
-    """What is left lying about for people to look at."""
+    """Leftovers that are kept for people to look at."""
 
     rejected_worktrees: bool = False
     failed_artifacts: bool = False
@@ -147,7 +170,7 @@ class ProtectKeys(NamedTuple):
 
 
 class TreeSpec(NamedTuple):
-    """`plain`: `repo` is no repository, its files are what the search starts from."""
+    """`plain`: `repo` is no repository, its files are what the search starts from.  `at_once`: evaluations."""
 
     name: str
     line: int
@@ -161,7 +184,7 @@ class TreeSpec(NamedTuple):
     budget: BudgetLimits
     ceiling: Ceiling
     per_node: int | None
-    parallel: int
+    at_once: int
     retries: int
     keep: KeepKeys
     dry_run: bool
@@ -170,16 +193,9 @@ class TreeSpec(NamedTuple):
     protect: ProtectKeys = ProtectKeys()
     cascade: Cascade | None = None
     holdout: HoldoutKeys | None = None
+    sources: Mapping[str, int] = {}
 
     @property
     def rooms(self) -> dict[str, int]:
         nodes = 0 if self.per_node is None else max(1, self.shape.beam_width)
-        return {"evals": self.parallel} | {f"node {n}": self.per_node or 0 for n in range(nodes)}
-
-    @property
-    def at_once(self) -> int:
-        return self.parallel
-
-    @property
-    def sources(self) -> Mapping[str, int]:
-        return {}
+        return {"evals": self.at_once} | {f"node {n}": self.per_node or 0 for n in range(nodes)}

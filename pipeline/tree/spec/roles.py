@@ -1,7 +1,7 @@
 """The key `roles:`: which backend answers for each role, and the keys of that backend, as plain data.
 
-BACKENDS has a table of keys for each backend.  API keys have no place
-in a spec, which is shared: whatever looks like one is refused before any other message could repeat it."""
+BACKENDS has a table of keys for each backend.  API keys have no place in a spec, which is shared:
+whatever looks like one is refused before any other message could repeat it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline import spec_fields as fields
-from pipeline.core.templates import TemplateError, parse_template
+from pipeline.core.templates import template_names
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table, checked_variable
+from pipeline.spec_fields import Field, Reader, Table, checked_variable, read_template
 from pipeline.tree.spec.model import MANUAL, NONE, PATCHES
 
 # How the keys of well-known services look, anywhere in a text.
@@ -29,19 +29,9 @@ _NAMED = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _LONG = re.compile(r"[\w.+=-]{20,}", re.ASCII)
 
 
-def is_api_key(text: str) -> bool:
-    return bool(_KNOWN.search(text))
-
-
 def is_api_key_value(name: str, value: str) -> bool:
-    """Of a variable that by its name holds a key.  What local servers want as one is short."""
+    """Check the value of a variable that by its name holds a key.  What local servers want as one is short."""
     return bool(_NAMED.search(name) and _LONG.fullmatch(value))
-
-
-def looks_random(name: str) -> bool:
-    """Not a name: a long part of letters and digits without a seam."""
-    part = max(name.split("_"), key=len)
-    return len(part) >= 20 and any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
 
 
 # What may stand in braces in a command; the prompt itself never does.
@@ -61,23 +51,15 @@ def _text(item: Item, what: str) -> str:
 
 
 def _words(item: Item, what: str) -> list[str]:
-    words = [_word(word, what) for word in item.items(what)]
+    words = [word.text(what) for word in item.items(what)]
+    for word in item.items(what):
+        for name in read_template(word, what).names:
+            if name not in COMMAND_NAMES:
+                hint = did_you_mean(name, COMMAND_NAMES)
+                word.wrong(f"{what}: '{{{name}}}' is not known here{hint}; the prompt arrives on stdin")
     if not words or not words[0]:
         item.wrong(f"{what}: there is no command; give it and its arguments: [claude, -p]")
     return words
-
-
-def _word(item: Item, what: str) -> str:
-    text = item.text(what)
-    try:
-        names = parse_template(text).names
-    except TemplateError as error:
-        item.wrong(f"{what}: {error}")
-    for name in names:
-        if name not in COMMAND_NAMES:
-            hint = did_you_mean(name, COMMAND_NAMES)
-            item.wrong(f"{what}: '{{{name}}}' is not known here{hint}; the prompt arrives on stdin")
-    return text
 
 
 def _files(item: Item, what: str) -> list[str]:
@@ -86,22 +68,19 @@ def _files(item: Item, what: str) -> list[str]:
 
 def _variable(item: Item, what: str) -> str:
     name = item.text(what)
-    if looks_random(name):
+    part = max(name.split("_"), key=len)
+    # no name: a long part of letters and digits without a seam
+    if len(part) >= 20 and any(c.isdigit() for c in part) and any(c.isalpha() for c in part):
         item.wrong(f"{what}: this looks like a key, not like the name of a variable that holds one; {ADVICE}")
     return checked_variable(name, item, what)
 
 
-def _variables(item: Item, what: str) -> list[str]:
-    return [_variable(value, what) for value in item.items(what)]
-
-
 def _env(item: Item, what: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for name, value in item.pairs(what):
-        out[checked_variable(name, value, what)] = text = value.text(f"{what}: {name}")
-        if is_api_key_value(name, text):
+    env = {checked_variable(name, value, what): value for name, value in item.pairs(what)}
+    for name, value in env.items():
+        if is_api_key_value(name, value.text(f"{what}: {name}")):
             value.wrong(f"{what}: {name}: a literal key; have it passed through by name: `pass: [{name}]`")
-    return out
+    return {name: value.text(f"{what}: {name}") for name, value in env.items()}
 
 
 def _paths(item: Item, what: str, many: bool) -> list[str]:
@@ -113,7 +92,7 @@ def _paths(item: Item, what: str, many: bool) -> list[str]:
 
 
 def _number(item: Item, what: str) -> float:
-    """As it is written: it goes into requests."""
+    """A number as it is written: it goes into requests."""
     fields.number(0)(item, what)
     value: float = item.plain()
     return value
@@ -135,14 +114,6 @@ def _body(item: Item, what: str) -> dict[str, Any]:
             value.wrong(f"{what}: '{name}' {where}; leave it out here")
     found: dict[str, Any] = item.plain()
     return found
-
-
-def _check_command(read: dict[str, Any], item: Item, what: str) -> None:
-    used = {name for word in read["run"] for name in parse_template(word).names}
-    if "model" in used and "model" not in read:
-        item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")
-    if "answer_file" in used and "text" in read.get("usage", {}):
-        item.wrong(f"{what}: the answer is taken from {{answer_file}}, or from what is printed: drop `usage: text`")
 
 
 TEXT = Reader(_text, fields.SOME_TEXT)
@@ -179,7 +150,8 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
               "anew"),
         Field("model", TEXT, "what `{model}` stands for; recorded with the call"),
         Field("env", Reader(_env, fields.object_of(fields.TEXT.schema)), "name: value, variables that are set"),
-        Field("pass", Reader(_variables, fields.list_of(VARIABLE_NAME.schema)),
+        Field("pass", Reader(lambda item, what: [_variable(each, what) for each in item.items(what)],
+                             fields.list_of(VARIABLE_NAME.schema)),
               "list of names: variables passed through from the environment of `coppice`, keys above all; one that is "
               "not set is left out"),
         Field("timeout", fields.SECONDS, without="`1h`", help=
@@ -271,15 +243,18 @@ def _role(role: str, item: Item) -> dict[str, Any]:
         )
     keys = KEYS_OF_ROLE.get((role, name), BACKENDS[name])
     read = keys.read(item, f"{what}: {name}", f"{what}: ").as_dict()
-    if name == "command":
-        _check_command(read, item, what)
+    used = template_names(read.get("run", ()))
+    if "model" in used and "model" not in read:
+        item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")
+    if "answer_file" in used and "text" in read.get("usage", {}):
+        item.wrong(f"{what}: the answer is taken from {{answer_file}}, or from what is printed: drop `usage: text`")
     return read
 
 
 def _refuse_keys(named: dict[str, Item], item: Item, what: str) -> None:
-    """Before anything else is said, which might repeat it."""
+    """Refuse keys before anything else is said, which might repeat them."""
     for value in _texts(item, what):
-        if is_api_key(value.text(what)):
+        if _KNOWN.search(value.text(what)):
             value.wrong(f"{what}: this is an API key; {ADVICE}")
     for word in KEY_WORDS:
         if word in named:
@@ -287,12 +262,9 @@ def _refuse_keys(named: dict[str, Item], item: Item, what: str) -> None:
 
 
 def _texts(item: Item, what: str) -> Iterator[Item]:
-    """All that is written in it, wherever."""
-    if item.is_map:
-        for _, value in item.pairs(what):
-            yield from _texts(value, what)
-    elif item.is_list:
-        for value in item.items(what):
+    """Every text that stands in it, wherever."""
+    if item.is_map or item.is_list:
+        for value in [value for _, value in item.pairs(what)] if item.is_map else item.items(what):
             yield from _texts(value, what)
     elif not item.is_null:
         yield item

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pipeline import spec_fields as fields
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Schema, Table, Values
+from pipeline.spec_fields import Field, Schema, Table, Values
 from pipeline.tree.rules.scoring import (
     DEPTH,
     HIGHER,
@@ -24,20 +24,19 @@ from pipeline.tree.rules.scoring import (
 from pipeline.tree.rules.sheet import NEEDED_COLUMNS
 
 MOST_DRAWS = 1_000_000
-
-
-def _draws(item: Item, what: str) -> int:
-    draws = item.count(what, 1000, MOST_DRAWS)
-    if draws % 2:
-        item.wrong(f"{what}: must be even: each direction is looked at with its opposite")
-    return draws
-
-
-def _alpha(item: Item, what: str) -> float:
-    alpha: float = fields.number()(item, what)
-    if not 0.001 <= alpha <= 0.5:
-        item.wrong(f"{what}: must be from 0.001 to 0.5; the share of runs that may promote something for nothing")
-    return alpha
+ALPHA = fields.checked(
+    fields.number(),
+    lambda alpha: 0.001 <= alpha <= 0.5,
+    "must be from 0.001 to 0.5; the share of runs that may promote something for nothing",
+    minimum=0.001,
+    maximum=0.5,
+)
+DRAWS = fields.checked(
+    fields.count(1000, MOST_DRAWS),
+    lambda draws: draws % 2 == 0,
+    "must be even: each direction is looked at with its opposite",
+    multipleOf=2,
+)
 
 
 METRIC = Table(
@@ -58,13 +57,11 @@ SCORE = Table(
           "`paired`, the default where the sweep has `blocks`: differences by block, tested over all ideas of a depth "
           "at once. `weighted_means`, the default where there are none: means over the configs; relative change "
           "against the baseline, clamped; weighted mean of these"),
-    Field("alpha", Reader(_alpha, fields.number(0.001, 0.5).schema),
-          "`paired`: the share of runs that promote anything though no idea is better"),
+    Field("alpha", ALPHA, "`paired`: the share of runs that promote anything though no idea is better"),
     Field("alpha_over", fields.choice((RUN, DEPTH)), "`depth`: the share of depths"),
     Field("smallest_effect", fields.number(0),
           "the least gain of the primary metric that is worth having, in its units"),
-    Field("draws", Reader(_draws, {**fields.count(1000, MOST_DRAWS).schema, "multipleOf": 2}),
-          "random directions; an even number"),
+    Field("draws", DRAWS, "random directions; an even number"),
     Field("primary_weight", fields.number(),
           "`weighted_means`, like all that follow: weight of the primary metric, unless it has its own"),
     Field("other_weight", fields.number(), "of any other"),
@@ -100,7 +97,11 @@ def read_rules(metrics: Item, score: Item | None, blocks: bool) -> ScoringRules:
 
 
 def _rules(metrics: Item, score: Item | None, constants: MeansConstants) -> ScoringRules:
-    read = {name: METRIC.read(value, f"metrics: {name}") for name, value in _named(metrics)}
+    pairs = [*metrics.pairs("metrics")]
+    for name, value in pairs:
+        if name in NEEDED_COLUMNS:
+            value.wrong(f"metrics: {name} is a column that every sweep has; name a column with numbers")
+    read = {name: METRIC.read(value, f"metrics: {name}") for name, value in pairs}
     primary = [name for name, keys in read.items() if keys["primary"]]
     if len(primary) != 1:
         metrics.wrong(f"metrics: one of them must have `primary: true`; {len(primary)} of {len(read)} have it")
@@ -110,22 +111,13 @@ def _rules(metrics: Item, score: Item | None, constants: MeansConstants) -> Scor
     return found
 
 
-def _named(metrics: Item) -> list[tuple[str, Item]]:
-    pairs = [*metrics.pairs("metrics")]
-    for name, value in pairs:
-        if name in NEEDED_COLUMNS:
-            value.wrong(f"metrics: {name} is a column that every sweep has; name a column with numbers")
-    return pairs
-
-
-def _check_margins(metrics: Item, found: ScoringRules, paired: bool, method: str) -> None:
-    for metric, (_, item) in zip(found.metrics, metrics.pairs("metrics"), strict=True):
-        if metric.margin is not None and not paired:
-            item.wrong(f"metrics: {metric.name}: margin means nothing with method {method}; see `guard_drop`")
-        if metric.margin is not None and metric not in found.guards:
-            item.wrong(f"metrics: {metric.name}: a margin is for a guard; the primary metric must get better")
-        if paired and metric.margin is None and metric in found.guards:
-            item.wrong(
-                f"metrics: {metric.name}: a guard needs a `margin` with method {PAIRED}: "
-                "how much worse it may be, in its own units"
-            )
+def _check_margins(metrics: Item, rules: ScoringRules, paired: bool, method: str) -> None:
+    for metric, (_, item) in zip(rules.metrics, metrics.pairs("metrics"), strict=True):
+        what, has_margin = f"metrics: {metric.name}:", metric.margin is not None
+        if has_margin and not paired:
+            item.wrong(f"{what} margin means nothing with method {method}; see `guard_drop`")
+        if has_margin and metric not in rules.guards:
+            item.wrong(f"{what} a margin is for a guard; the primary metric must get better")
+        if paired and not has_margin and metric in rules.guards:
+            worse = "how much worse it may be, in its own units"
+            item.wrong(f"{what} a guard needs a `margin` with method {PAIRED}: {worse}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -29,6 +29,13 @@ MOST_BLOCKS = 10_000
 MOST_IN_TIME = 1_000  # their coordinates grow with the square of it
 
 
+def _block_column(item: Item, what: str) -> str:
+    name = item.text(what)
+    if not name or name in NEEDED_COLUMNS:
+        item.wrong(f"{what}: '{name}' cannot be it; name the column that tells blocks apart")
+    return name
+
+
 def _ids(item: Item, what: str) -> tuple[str, ...]:
     if not item.is_list:
         return tuple(map(str, range(item.count(what, 1, MOST_BLOCKS))))
@@ -45,26 +52,18 @@ def _ids(item: Item, what: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _block_column(item: Item, what: str) -> str:
-    name = item.text(what)
-    if not name or name in NEEDED_COLUMNS:
-        item.wrong(f"{what}: '{name}' cannot be it; name the column that tells blocks apart")
-    return name
-
-
-def _rho(item: Item, what: str) -> float:
-    rho: float = fields.number(0)(item, what)
-    if rho > LARGEST_RHO:
-        item.wrong(f"{what}: must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer")
-    return rho
-
-
 IDS = Reader(
     _ids,
     fields.any_of(
         fields.count(1, MOST_BLOCKS).schema,
         fields.list_of({**fields.TEXT.schema, "pattern": f"^{BLOCK_ID.pattern}$"}, minItems=1, maxItems=MOST_BLOCKS),
     ),
+)
+RHO = fields.checked(
+    fields.number(0),
+    lambda rho: rho <= LARGEST_RHO,
+    f"must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer",
+    maximum=LARGEST_RHO,
 )
 BLOCKS = Table(
     Field("ids", IDS, without="the root's", help=
@@ -74,7 +73,7 @@ BLOCKS = Table(
           help="the column that has the name of the block"),
     Field("order", fields.choice((NO_ORDER, TIME_ORDER)), default=NO_ORDER, help=
           "`time`: they follow each other in time, as listed, or else by their names; neighbours may then be alike"),
-    Field("rho", Reader(_rho, fields.number(0, LARGEST_RHO).schema), without="estimated", needs=("order",), help=
+    Field("rho", RHO, without="estimated", needs=("order",), help=
           f"with `order: time`: the correlation of neighbours, if it is known; at most {LARGEST_RHO}"),
 )  # fmt: skip
 
@@ -117,24 +116,18 @@ def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
     _check_whole(keys.at("run"), command, mode, configs, limit)
     if "blocks" in command.uses and (repeated is None or repeated.ids is None):
         keys.wrong("run", "run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
-    return Sweep(command, mode, configs, limit, repeated, _seed(keys, command, values))
-
-
-def _seed(keys: Values, command: CheckoutCommand, values: Collection[str]) -> int | None:
-    named = SEED in command.uses and SEED not in values
-    if SEED in keys and not named:
+    takes_seed = SEED in command.uses - values
+    if SEED in keys and not takes_seed:
         keys.wrong(SEED, "seed: the command never names {seed}, which stands for it")
-    seed: int = keys[SEED]
-    return seed if named else None
+    return Sweep(command, mode, configs, limit, repeated, keys[SEED] if takes_seed else None)
 
 
 def _check_whole(
     run: Item, command: CheckoutCommand, mode: str, configs: tuple[Mapping[str, Any], ...] | None, limit: int | None
 ) -> None:
     if "limit" in command.uses and limit is None and configs is None:
-        run.wrong(
-            "sweep: run: {limit} stands for `sweep_config_limit:` or the number of `configs:`; the spec has neither"
-        )
+        neither = "`sweep_config_limit:` or the number of `configs:`; the spec has neither"
+        run.wrong(f"sweep: run: {{limit}} stands for {neither}")
     if mode == WHOLE and configs and configs[0] and "configs" not in command.uses:
         or_number = f"or give their number alone, `configs: {len(configs)}`"
         run.wrong(f"sweep: run: it never names {{configs}}, the file with the values of `configs:`; {or_number}")
@@ -151,38 +144,26 @@ def read_command(keys: Values, what: str, names: Iterable[str], timeout: float |
     words, parsed = keys["run"]
     env, passed = keys["env"]
     known = {*names, *reads}
-    texts = [*((keys.at("run"), text) for text in parsed), *((keys.at("env"), text) for text in env.values())]
+    texts = [*((keys.at("run"), text) for text in parsed), *((keys.at("env"), text) for _, text in env.values())]
     for where, text in texts:
         for name in text.names:
             if name not in known:
                 where.wrong(f"{what}: '{{{name}}}' is not known here{did_you_mean(name, known)}")
-    return CheckoutCommand(
-        words,
-        reads,
-        {name: _written(text) for name, text in env.items()},
-        passed,
-        keys["timeout"] or timeout,
-        frozenset(name for _, text in texts for name in text.names),
-        keys.at("run").line,
-    )
-
-
-def _written(text: Template) -> str:
-    """As it stood in the spec: names in braces, other braces twice."""
-    parts = ((literal.replace("{", "{{").replace("}", "}}"), name) for literal, name in text.parts)
-    return "".join(literal if name is None else f"{literal}{{{name}}}" for literal, name in parts)
+    uses = frozenset(name for _, text in texts for name in text.names)
+    fixed = {name: text for name, (text, _) in env.items()}
+    return CheckoutCommand(words, reads, fixed, passed, keys["timeout"] or timeout, uses, keys.at("run").line)
 
 
 def _words(run: Item, what: str) -> tuple[dict[str, Any], list[Template]]:
-    if run.is_list:
-        items = run.items(what)
-        if not items:
-            run.wrong(f"{what}: the list is empty; give the command and its arguments")
-        return {"argv": [word.text(what) for word in items]}, [read_template(word, what) for word in items]
-    parsed = read_template(run, what, parse_shell_template)
-    if not run.text(what).strip():
-        run.wrong(f"{what}: an empty line; give the command and its arguments")
-    return {"shell": run.text(what)}, [parsed]
+    if not run.is_list:
+        parsed = read_template(run, what, parse_shell_template)
+        if not run.text(what).strip():
+            run.wrong(f"{what}: an empty line; give the command and its arguments")
+        return {"shell": run.text(what)}, [parsed]
+    items = run.items(what)
+    if not items:
+        run.wrong(f"{what}: the list is empty; give the command and its arguments")
+    return {"argv": [word.text(what) for word in items]}, [read_template(word, what) for word in items]
 
 
 def paths_by_port(item: Item, what: str) -> dict[str, tuple[str, ...]]:
@@ -196,16 +177,20 @@ def _paths(item: Item, what: str) -> tuple[str, ...]:
     return tuple(posixpath.normpath(each.text(what) or each.wrong(f"{what}: an empty path")) for each in items)
 
 
-def _env(item: Item, what: str) -> tuple[dict[str, Template], tuple[str, ...]]:
+def _env(item: Item, what: str) -> tuple[dict[str, tuple[str, Template]], tuple[str, ...]]:
+    """The values of variables, each as it stands and parsed; and the names that are passed through."""
     fixed, passed = fields.environment(item, what)
+    values: dict[str, tuple[str, Template]] = {}
     for name, value in fixed.items():
-        if is_api_key_value(name, value.text(f"{what}: {name}")):
+        text = value.text(f"{what}: {name}")
+        if is_api_key_value(name, text):
             value.wrong(f"{what}: {name}: a literal key; leave the value out, and it is passed through by name")
-    return {name: read_template(value, f"{what}: {name}") for name, value in fixed.items()}, tuple(sorted(passed))
+        values[name] = text, read_template(value, f"{what}: {name}")
+    return values, tuple(sorted(passed))
 
 
 def _configs(item: Item, what: str) -> tuple[Mapping[str, Any], ...]:
-    """How many there are; or a value for each name, every combination of them; or a list of configs."""
+    """A number of configs; or values for each name, every combination of them; or a list of configs."""
     if item.is_list:
         rows = tuple({_value_name(n, v): _value(v, what) for n, v in row.pairs(what)} for row in item.items(what))
         if len({frozenset(row) for row in rows}) > 1:
@@ -222,7 +207,7 @@ def _configs(item: Item, what: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _value(item: Item, what: str) -> Any:
-    """Text becomes a word of a command as it is; lists and mappings are written as JSON."""
+    """A value: text becomes a word of a command as it is; lists and mappings are written as JSON."""
     value = item.plain()
     return item.text(what) if isinstance(value, str) else value
 
@@ -283,22 +268,26 @@ def read_cascade(item: Item, sweep: Sweep, paired: bool) -> Cascade:
     keys = CASCADE.read(item, "cascade")
     if not paired:
         item.wrong("cascade: it needs `score: method: paired`: what is stopped early must still count among the ideas")
-    if sweep.blocks is None or sweep.blocks.ids is None:
-        item.wrong(
-            "cascade: say in `sweep: blocks:` which blocks there are, so that the first of them can be asked for"
-        )
-    if "blocks" not in sweep.command.uses:
-        item.wrong("cascade: the sweep must be told what to measure: name {blocks} in `sweep: run:`")
-    count, first = len(sweep.blocks.ids), keys["blocks"]
+    ids = _measured_blocks(item, "cascade", sweep, ", so that the first of them can be asked for")
+    first = keys["blocks"]
     if first < FEWEST_FIRST_BLOCKS:
         keys.wrong(
             "blocks",
             f"blocks: {FEWEST_FIRST_BLOCKS} is least: one block does not show the noise of an idea, "
             "without which nothing is told of the blocks that it lacks",
         )
-    if first >= count:
-        keys.wrong("blocks", f"blocks: {first} of {count} blocks leave nothing to save; use fewer")
+    if first >= len(ids):
+        keys.wrong("blocks", f"blocks: {first} of {len(ids)} blocks leave nothing to save; use fewer")
     return Cascade(first, keys["keep"])
+
+
+def _measured_blocks(item: Item, what: str, sweep: Sweep, why: str = "") -> tuple[str, ...]:
+    """The ids of blocks, of a sweep that can be told which of them to measure."""
+    if sweep.blocks is None or sweep.blocks.ids is None:
+        item.wrong(f"{what}: say in `sweep: blocks:` which blocks there are{why}")
+    if "blocks" not in sweep.command.uses:
+        item.wrong(f"{what}: the sweep must be told what to measure: name {{blocks}} in `sweep: run:`")
+    return sweep.blocks.ids
 
 
 HOLDOUT = Table(
@@ -318,7 +307,7 @@ HOLDOUT = Table(
 
 
 def read_holdout(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, HoldoutKeys]:
-    """With the sweep as the search sees it."""
+    """The holdout, and the sweep as the search sees it."""
     keys = HOLDOUT.read(item, "holdout")
     if ("blocks" in keys) == ("configs" in keys):
         item.wrong("holdout: name what is held out, either `blocks: [...]` or `configs: [...]`")
@@ -333,42 +322,37 @@ def read_holdout(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, Holdout
 
 
 def _hold_out_blocks(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, HoldoutKeys]:
-    blocks = sweep.blocks
-    if blocks is None or blocks.ids is None:
-        item.wrong("holdout: blocks: say in `sweep: blocks:` which blocks there are")
-    if "blocks" not in sweep.command.uses:
-        item.wrong("holdout: blocks: the sweep must be told what to measure: name {blocks} in `sweep: run:`")
-    names = [(each, each.text("holdout: blocks")) for each in item.items("holdout: blocks")]
-    for each, name in names:
-        if name not in blocks.ids:
-            each.wrong(f"holdout: blocks: '{name}' is none of the blocks{did_you_mean(name, blocks.ids)}")
-    held = {name for _, name in names}
-    left = tuple(name for name in blocks.ids if name not in held)
+    what = "holdout: blocks"
+    ids, held = _measured_blocks(item, what, sweep), set[str]()
+    for each in item.items(what):
+        held.add(name := each.text(what))
+        if name not in ids:
+            each.wrong(f"{what}: '{name}' is none of the blocks{did_you_mean(name, ids)}")
+    left = tuple(name for name in ids if name not in held)
     if not held or not left:
-        item.wrong(
-            f"holdout: blocks: {len(held)} of {len(blocks.ids)} blocks; some must be held out, and some searched"
-        )
+        item.wrong(f"{what}: {len(held)} of {len(ids)} blocks; some must be held out, and some searched")
     if paired and len(held) < FEWEST_BLOCKS:
-        item.wrong(f"holdout: blocks: {len(held)} can decide nothing; hold out {FEWEST_BLOCKS} or more")
-    order = tuple(name for name in blocks.ids if name in held)
-    return sweep._replace(blocks=blocks._replace(ids=left)), HoldoutKeys(blocks=order)
+        item.wrong(f"{what}: {len(held)} can decide nothing; hold out {FEWEST_BLOCKS} or more")
+    assert sweep.blocks is not None
+    order = tuple(name for name in ids if name in held)
+    return sweep._replace(blocks=sweep.blocks._replace(ids=left)), HoldoutKeys(blocks=order)
 
 
 def _hold_out_configs(item: Item, sweep: Sweep) -> tuple[Sweep, HoldoutKeys]:
-    grid = sweep.grid
+    what, grid, uses = "holdout: configs", sweep.grid, sweep.command.uses
     if grid is None:
-        item.wrong("holdout: configs: say in `sweep: configs:` which configs there are")
-    held: set[int] = {each.count("holdout: configs", 0, grid - 1) for each in item.items("holdout: configs")}
+        item.wrong(f"{what}: say in `sweep: configs:` which configs there are")
+    held: set[int] = {each.count(what, 0, grid - 1) for each in item.items(what)}
     if not held:
-        item.wrong("holdout: configs: name the ids of those that are held out")
-    if sweep.mode == PER_CONFIG or "configs" in sweep.command.uses:
+        item.wrong(f"{what}: name the ids of those that are held out")
+    if sweep.mode == PER_CONFIG or "configs" in uses:
         left = sweep._replace(held=tuple(sorted(held)))
-    elif "limit" in sweep.command.uses and held == {*range(min(held), grid)}:
+    elif "limit" not in uses:
+        item.wrong(f"{what}: the sweep must be told what to measure: `mode: per_config`, or name {{configs}}")
+    elif held == {*range(min(held), grid)}:
         left = sweep._replace(limit=min(*held, sweep.limit or grid))
-    elif "limit" in sweep.command.uses:
-        item.wrong(f"holdout: configs: by {{limit}} only the last ones can be held out, such as [..., {grid - 1}]")
     else:
-        item.wrong("holdout: configs: the sweep must be told what to measure: `mode: per_config`, or name {configs}")
+        item.wrong(f"{what}: by {{limit}} only the last ones can be held out, such as [..., {grid - 1}]")
     if left.limit == 0 or not left.ids:
-        item.wrong("holdout: configs: no config is left to be searched")
+        item.wrong(f"{what}: no config is left to be searched")
     return left, HoldoutKeys(configs=tuple(sorted(held)))

@@ -5,11 +5,11 @@ recipe: it says how something is done, and does not change the result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
-from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout, places_of, slots_of
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
 from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, TreeSpec
 
@@ -23,22 +23,19 @@ class TargetBuilder:
     """Builds targets of a spec: names, ports, limits and groups of parameters."""
 
     def __init__(self, spec: TreeSpec) -> None:
-        self.spec, self.at = spec, RunLayout(spec.name)
-        self.roles = dict(_roles(spec))
+        self.spec, self.at, self.shape = spec, RunLayout(spec.name), spec.shape
+        dry = {name: {"backend": DRY if name in ("ideas", "coder") else NONE} for name in ROLES}
+        self.roles: Mapping[str, Params] = dry if spec.dry_run else {name: spec.loop.roles[name] for name in ROLES}
         self.tests = None if spec.dry_run else spec.tests
         self.checks = () if spec.dry_run else spec.checks
-        self.depths = range(spec.shape.max_depth)
-
-    @property
-    def protected_reads(self) -> dict[str, Paths]:
-        """The port of every target that runs a command of the spec: by it the command is watched."""
-        named = self.spec.protect.repo or self.spec.protect.project
-        return {"protected": self.at.of_run("protected.json")} if named and not self.spec.dry_run else {}
-
-    @property
-    def has_checks(self) -> bool:
-        """True when there is a target between the tests and the sweep."""
-        return bool(self.checks or self.protected_reads)
+        # the port of every target that runs a command of the spec: by it the command is watched
+        is_protected = (spec.protect.repo or spec.protect.project) and not spec.dry_run
+        self.protected_reads = {"protected": self.at.of_run("protected.json")} if is_protected else {}
+        self.has_checks = bool(self.checks or self.protected_reads)  # there is a target before the sweep
+        # the limit of whatever runs during the search: files that hold what is held out
+        held = [path for paths in (spec.holdout.reads if spec.holdout else {}).values() for path in paths]
+        sealed = [path for path in held if not path.startswith("runs/")]
+        self.seal_limits = {"sealed": sealed} if sealed else {}
 
     def target(
         self,
@@ -50,45 +47,38 @@ class TargetBuilder:
         limits: Limits = NO_LIMITS,
         line: int = 0,
     ) -> Target:
-        return Target(
-            f"{self.spec.name}:{name}", stage, _ports(reads), _ports(writes), params, limits, line or self.spec.line
-        )
+        name, line = f"{self.spec.name}:{name}", line or self.spec.line
+        return Target(name, stage, _ports(reads), _ports(writes), params, limits, line)
 
-    def limits(self, place: NodePlace, timeout: float | None = None) -> Limits:
+    def limits(self, where: EvalSlot | NodePlace, timeout: float | None = None) -> Limits:
         """Limits of an evaluation's targets: a room among all, and one among those of its node."""
-        own = () if self.spec.per_node is None else (f"node {place.node}",)
+        own = () if self.spec.per_node is None else (f"node {where.node}",)
         return Limits(timeout, self.spec.retries, ("evals", *own))
 
-    def places(self, depth: int) -> tuple[NodePlace, ...]:
-        return places_of(depth, self.spec.shape.beam_width)
-
-    def slots(self, depth: int) -> tuple[EvalSlot, ...]:
-        return slots_of(depth, self.spec.shape.beam_width, self.spec.shape.ideas_per_node)
-
-    @property
-    def seal_limits(self) -> dict[str, list[str]]:
-        """The limit of whatever runs during the search: files that hold what is held out."""
-        reads = self.spec.holdout.reads if self.spec.holdout else {}
-        plain = [path for paths in reads.values() for path in paths if not path.startswith("runs/")]
-        return {"sealed": plain} if plain else {}
+    def record(self, where: EvalSlot | NodePlace, name: str) -> str:
+        return self.at.of_eval(where, name) if isinstance(where, EvalSlot) else self.at.of_node(where, name)
 
     def budget_params(self) -> dict[str, Any]:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
 
     def completeness_params(self) -> dict[str, Any]:
         """Parameters that decide whether results are complete, whatever their score."""
-        sweep, metrics = self.spec.sweep, [{"name": metric.name} for metric in self.spec.rules.metrics]
+        sweep = self.spec.sweep
         blocks = sweep.blocks and {"column": sweep.blocks.column, "ids": sweep.blocks.ids and [*sweep.blocks.ids]}
-        rows = {"metrics": metrics, "sweep_config_limit": sweep.limit, "grid": sweep.grid, "blocks": blocks}
-        return {**rows, "config_ids": [*sweep.ids]} if sweep.held else rows
+        return {
+            "metrics": [{"name": metric.name} for metric in self.spec.rules.metrics],
+            "sweep_config_limit": sweep.limit,
+            "grid": sweep.grid,
+            "blocks": blocks,
+            **({"config_ids": [*sweep.ids]} if sweep.held else {}),
+        }
 
     def scoring_params(self) -> dict[str, Any]:
         rules = self.spec.rules
-        metrics = [metric._asdict() for metric in rules.metrics]
         return {
             **self.completeness_params(),
             "primary": rules.primary,
-            "metrics": metrics,
+            "metrics": [metric._asdict() for metric in rules.metrics],
             "score": (rules.paired or rules.constants)._asdict(),
             "method": PAIRED if rules.paired else WEIGHTED_MEANS,
         }
@@ -97,16 +87,13 @@ class TargetBuilder:
         """Parameters of verdicts by blocks."""
         blocks = self.spec.sweep.blocks
         assert blocks is not None
-        return {
-            **self.scoring_params(),
-            "ordered": blocks.ordered,
-            "rho": blocks.rho,
-            "max_depth": self.spec.shape.max_depth,
-        }
+        order = {"ordered": blocks.ordered, "rho": blocks.rho}
+        return {**self.scoring_params(), **order, "max_depth": self.spec.shape.max_depth}
 
     def run_config(self) -> Params:
         """The configuration of the run, as the manifest has it."""
         spec = self.spec
+        protected = [*spec.protect.repo, *(f"{{project}}/{path}" for path in spec.protect.project)]
         return {
             "run": spec.name,
             "repo": spec.repo,
@@ -118,13 +105,11 @@ class TargetBuilder:
             "backends": {name: role["backend"] for name, role in self.roles.items()},
             "tests": self.tests is not None,
             "checks": [check.name for check in self.checks],
-            "protect": [*spec.protect.repo, *(f"{{project}}/{path}" for path in spec.protect.project)]
-            if self.protected_reads
-            else [],
+            "protect": protected if self.protected_reads else [],
             "sweep_mode": spec.sweep.mode,
             "cascade": spec.cascade and spec.cascade._asdict(),
             "holdout": spec.holdout and {"blocks": len(spec.holdout.blocks), "configs": len(spec.holdout.configs)},
-            "max_parallel_evals": spec.parallel,
+            "max_parallel_evals": spec.at_once,
             "max_parallel_per_node": spec.per_node,
             "eval_retries": spec.retries,
             "keep": spec.keep._asdict(),
@@ -135,12 +120,6 @@ class TargetBuilder:
 def planned_config(targets: Iterable[Target]) -> Params:
     """The configuration of a run, from its plan."""
     return next(target.params for target in targets if target.stage == "report")
-
-
-def _roles(spec: TreeSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for name in ROLES:
-        dry = {"backend": DRY if name in ("ideas", "coder") else NONE}
-        yield name, dry if spec.dry_run else spec.loop.roles[name]
 
 
 def _ports(ports: Mapping[str, Paths]) -> Ports:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
-from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES, CheckoutCommand, TreeSpec
+from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES
 from pipeline.tree.targets.builder import Params, Paths, TargetBuilder
 
 _TREE = "{tree}"
@@ -19,23 +19,16 @@ _TREE = "{tree}"
 
 def protect_target(draft: TargetBuilder) -> Target:
     """Records protected files when a run begins.  Files of the project are no inputs: a change is refused."""
-    spec = draft.spec
-    reads = {"root": draft.at.of_run("root.json")}
+    spec, reads = draft.spec, {"root": draft.at.of_run("root.json")}
+    commands = [spec.sweep.command, *([spec.tests] if spec.tests else []), *(check.command for check in spec.checks)]
     params: dict[str, Any] = {"repo": [*spec.protect.repo], "project": [*spec.protect.project]}
-    params["looked_in"] = sorted({folder for command in _commands(spec) for folder in _looked_in(command.env)})
+    params["looked_in"] = sorted({folder for command in commands for folder in _module_folders(command.env)})
     if spec.protect.project:  # another run begins on another day
         params["run"] = spec.name
     return draft.target("protected", "protected", reads, draft.protected_reads, params, line=spec.protect.line)
 
 
-def _commands(spec: TreeSpec) -> Iterator[CheckoutCommand]:
-    yield spec.sweep.command
-    if spec.tests:
-        yield spec.tests
-    yield from (check.command for check in spec.checks)
-
-
-def _looked_in(env: Mapping[str, str]) -> Iterator[str]:
+def _module_folders(env: Mapping[str, str]) -> Iterator[str]:
     """Folders of the checkout, from its top on, in which Python searches for modules."""
     for part in env.get("PYTHONPATH", "").split(":"):
         path = posixpath.normpath(part.removeprefix(_TREE).lstrip("/") if part.startswith(_TREE) else part)
@@ -63,23 +56,23 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     elif role["backend"] == MANUAL:
         params["slot"] = str(slot)
     else:
-        params["number"] = slot.depth * draft.spec.shape.ideas_per_node + slot.idea
+        params["number"] = slot.depth * draft.shape.ideas_per_node + slot.idea
     reads |= _files_of({"ideas": role})
     return draft.target(f"{slot}.idea", "idea", reads, writes, params, draft.limits(slot.place))
 
 
 def recorded_ideas_target(draft: TargetBuilder) -> Target:
     """Takes all ideas of a folder at once: one target reads it, however many slots there are."""
-    slots = [slot for depth in draft.depths for slot in draft.slots(depth)]
+    slots = draft.shape.all_slots()
     writes = {suffix: [draft.at.idea(slot, suffix) for slot in slots] for suffix in ("md", "patch")}
-    numbers = [slot.depth * draft.spec.shape.ideas_per_node + slot.idea for slot in slots]
+    numbers = [slot.depth * draft.shape.ideas_per_node + slot.idea for slot in slots]
     return draft.target("ideas", "recorded", _files_of({"ideas": draft.roles["ideas"]}), writes, {"numbers": numbers})
 
 
 def assign_target(draft: TargetBuilder, depth: int) -> Target:
-    at, slots = draft.at, draft.slots(depth)
+    at, slots = draft.at, draft.shape.slots(depth)
     reads: dict[str, Paths] = {
-        "origins": [at.of_node(place, "origin.json") for place in draft.places(depth)],
+        "origins": [at.of_node(place, "origin.json") for place in draft.shape.places(depth)],
         "ideas": [at.idea(slot, "md") for slot in slots],
         "costs": [at.idea(slot, "json") for slot in slots] if draft.roles["ideas"]["backend"] != PATCHES else [],
         "before": [at.of_depth(depth - 1, "promoted.json")] if depth else [],
@@ -88,23 +81,26 @@ def assign_target(draft: TargetBuilder, depth: int) -> Target:
         "tasks": [at.of_eval(slot, "task.json") for slot in slots],
         "assigned": at.of_depth(depth, "assigned.json"),
     }
-    shape = draft.spec.shape
+    shape = draft.shape
     params = {**draft.budget_params(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
     return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
 
 
 def by_hand_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     """Takes one change made by hand: another one beside it must not cost a review of this one."""
-    at, coder = draft.at, draft.roles["coder"]
-    reads = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
-    writes = {"patch": at.of_eval(slot, "by_hand.patch")}
-    return draft.target(f"{slot}.change", "by_hand", reads | _files_of({"coder": coder}), writes, {"slot": str(slot)})
+    reads = _implement_reads(draft, slot) | _files_of({"coder": draft.roles["coder"]})
+    writes = {"patch": draft.at.of_eval(slot, "by_hand.patch")}
+    return draft.target(f"{slot}.change", "by_hand", reads, writes, {"slot": str(slot)})
+
+
+def _implement_reads(draft: TargetBuilder, slot: EvalSlot) -> dict[str, Paths]:
+    return {"task": draft.at.of_eval(slot, "task.json"), "code": draft.at.of_node(slot.place, "code.json")}
 
 
 def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     at, loop = draft.at, draft.spec.loop
     asked = {name: draft.roles[name] for name in ROLES[1:]}
-    reads: dict[str, Paths] = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
+    reads = _implement_reads(draft, slot)
     ready = {PATCHES: at.idea(slot, "patch"), MANUAL: at.of_eval(slot, "by_hand.patch")}
     if asked["coder"]["backend"] in ready:
         reads["patch"] = ready[asked["coder"]["backend"]]
@@ -170,16 +166,16 @@ def weigh_target(draft: TargetBuilder, depth: int) -> Target:
     """Weighs all ideas of a depth at once: how much luck the best may have had depends on their number."""
     at = draft.at
     reads: dict[str, Paths] = {
-        "pairs": [at.of_eval(slot, "pairs.json") for slot in draft.slots(depth)],
+        "pairs": [at.of_eval(slot, "pairs.json") for slot in draft.shape.slots(depth)],
         "before": [at.of_depth(depth - 1, "weighed.json")] if depth else [],
     }
-    params = {**draft.weighing_params(), "depth": depth, "slots": [str(slot) for slot in draft.slots(depth)]}
-    params["beam_width"] = draft.spec.shape.beam_width  # a depth that fills it hands its alpha on to the next
+    params = {**draft.weighing_params(), "depth": depth, "slots": [str(slot) for slot in draft.shape.slots(depth)]}
+    params["beam_width"] = draft.shape.beam_width  # a depth that fills it hands its alpha on to the next
     return draft.target(f"d{depth}.weigh", "weigh", reads, {"weighed": at.of_depth(depth, "weighed.json")}, params)
 
 
 def promote_target(draft: TargetBuilder, depth: int) -> Target:
-    at, shape, slots = draft.at, draft.spec.shape, draft.slots(depth)
+    at, shape, slots = draft.at, draft.shape, draft.shape.slots(depth)
     beside = ("task.json", "candidate.json", "change.patch", "calls.jsonl", "sweep.cost.json", "summary.json")
     reads: dict[str, Paths] = {"assigned": at.of_depth(depth, "assigned.json")}
     reads |= {name.partition(".")[0]: [at.of_eval(slot, name) for slot in slots] for name in beside}
@@ -187,8 +183,8 @@ def promote_target(draft: TargetBuilder, depth: int) -> Target:
     reads["checks"] = [at.of_eval(slot, "checks.cost.json") for slot in slots] if draft.has_checks else []
     reads["csv"] = [at.csv(slot) for slot in slots]
     for name in ("code", "context", "origin"):
-        reads[f"node_{name}"] = [at.of_node(place, f"{name}.json") for place in draft.places(depth)]
-    after = draft.places(depth + 1)
+        reads[f"node_{name}"] = [at.of_node(place, f"{name}.json") for place in draft.shape.places(depth)]
+    after = draft.shape.places(depth + 1)
     writes: dict[str, Paths] = {"promoted": at.of_depth(depth, "promoted.json")}
     writes |= {name: [at.of_node(place, f"{name}.json") for place in after] for name in ("code", "context", "origin")}
     writes["csv"] = [at.csv(place) for place in after]
@@ -196,13 +192,14 @@ def promote_target(draft: TargetBuilder, depth: int) -> Target:
     return draft.target(f"d{depth}.promote", "promote", reads, writes, params)
 
 
-def report_target(draft: TargetBuilder) -> Target:
-    reads: dict[str, Paths] = {"promoted": [draft.at.of_depth(depth, "promoted.json") for depth in draft.depths]}
-    places = [place for depth in range(draft.depths.stop + 1) for place in draft.places(depth)]
-    reads["nodes"] = [draft.at.of_node(place, "node.json") for place in places]
-    return draft.target("report", "report", reads, {"summary": draft.at.of_run(SUMMARY)}, draft.run_config())
+def report_targets(draft: TargetBuilder) -> Iterator[Target]:
+    """The summary of a search, and its validation."""
+    at, config = draft.at, draft.run_config()
 
-
-def validate_target(draft: TargetBuilder) -> Target:
-    reads = {"summary": draft.at.of_run(SUMMARY)}
-    return draft.target("validate", "validate", reads, {"report": draft.at.of_run(VALIDATION)}, draft.run_config())
+    reads = {
+        "promoted": [at.of_depth(depth, "promoted.json") for depth in draft.shape.depths],
+        "nodes": [at.of_node(place, "node.json") for place in draft.shape.all_places()],
+    }
+    summary, report = {"summary": at.of_run(SUMMARY)}, {"report": at.of_run(VALIDATION)}
+    yield draft.target("report", "report", reads, summary, config)
+    yield draft.target("validate", "validate", summary, report, config)

@@ -4,7 +4,7 @@ A row has its name, its mean, the interval, and each value that they come from."
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.views.pages.drawing import (
@@ -60,13 +60,20 @@ class Plane(NamedTuple):
 def line_chart(title: str, across: Scale, up: Scale, lines: Sequence[ChartLine]) -> str:
     places = list(_legend_places([line.name for line in lines]))
     plane = Plane(across, up, 8 + (LEGEND + places[-1][1] if len(lines) > 1 else 0))
-    parts = [*bottom_scale(across, plane.x, plane.top, plane.top + PLANE_HEIGHT), *_left_scale(plane)]
-    parts += [svg_group(look, [_drawn_line(plane, look, each)]) for look, each in enumerate(lines)]
-    parts += [part for look, each in enumerate(lines) for part in _marks(plane, look, each, _aside(look, len(lines)))]
-    if len(lines) > 1:
-        parts += [
-            _legend_entry(look, each.name, *place) for look, (each, place) in enumerate(zip(lines, places, strict=True))
-        ]
+    parts = [*bottom_scale(across, plane.x, plane.top, plane.top + PLANE_HEIGHT)]
+    for tick in up.ticks:
+        y = plane.y(tick)
+        parts.append(svg_line("faint" if tick else "axis", LEFT, y, WIDTH - RIGHT, y))
+        parts.append(svg_text(LEFT - 8, y + 4, up.tick_text(tick), "end"))
+    parts.append(svg_text(14, plane.top + PLANE_HEIGHT / 2, up.title, turned=True))
+    for look, each in enumerate(lines):
+        parts.append(svg_group(look, [svg_polyline(look, [(plane.x(x), plane.y(y)) for x, y in each.points])]))
+    for look, each in enumerate(lines):  # marks of several lines at the same place stand side by side
+        parts += _marks(plane, look, each, (look - (len(lines) - 1) / 2) * min(APART, 2 * PAD / len(lines)))
+    for look, (each, (x, y)) in enumerate(zip(lines, places, strict=True) if len(lines) > 1 else ()):
+        sample = svg_polyline(look, [(x, y + 6), (x + SAMPLE, y + 6)])
+        group = svg_group(look, [sample, svg_mark(look, x + SAMPLE / 2, y + 6)])
+        parts.append(group + svg_text(x + SAMPLE + 7, y + 10, each.name, "start"))
     return svg_picture(title, plane.top + PLANE_HEIGHT + FOOT, parts)
 
 
@@ -87,30 +94,6 @@ def _legend_places(names: Sequence[str]) -> Iterator[tuple[float, float]]:
             x, y = float(LEFT), y + LEGEND
         yield x, y
         x += width
-
-
-def _legend_entry(look: int, name: str, x: float, y: float) -> str:
-    sample = svg_polyline(look, [(x, y + 6), (x + SAMPLE, y + 6)])
-    return svg_group(look, [sample, svg_mark(look, x + SAMPLE / 2, y + 6)]) + svg_text(
-        x + SAMPLE + 7, y + 10, name, "start"
-    )
-
-
-def _left_scale(plane: Plane) -> Iterator[str]:
-    for tick in plane.up.ticks:
-        y = plane.y(tick)
-        yield svg_line("faint" if tick else "axis", LEFT, y, WIDTH - RIGHT, y)
-        yield svg_text(LEFT - 8, y + 4, plane.up.tick_text(tick), "end")
-    yield svg_text(14, plane.top + PLANE_HEIGHT / 2, plane.up.title, turned=True)
-
-
-def _drawn_line(plane: Plane, look: int, each: ChartLine) -> str:
-    return svg_polyline(look, [(plane.x(x), plane.y(y)) for x, y in each.points])
-
-
-def _aside(look: int, lines: int) -> float:
-    """Marks of several lines at the same place stand side by side."""
-    return (look - (lines - 1) / 2) * min(APART, 2 * PAD / lines)
 
 
 def _marks(plane: Plane, look: int, each: ChartLine, aside: float) -> Iterator[str]:
@@ -147,13 +130,8 @@ def rows_chart(title: str, across: Scale, rows: Sequence[ChartRow]) -> str:
     parts = list(bottom_scale(across, x, ROWS_TOP, bottom))
     for number, (name, row) in enumerate(zip(names, rows, strict=True)):
         y = ROWS_TOP + ROW_HEIGHT * number + 13
-        parts += [svg_text(left - 10, y + 4, name, "end"), svg_group(row.look, _drawn_row(row, x, y), row.tooltip)]
+        group = [f'<circle class="one" cx="{x(value):.1f}" cy="{y + 12:.1f}" r="2.5"/>' for value in row.values]
+        group += flat_bar(y, *map(x, row.interval)) if row.interval else ()
+        group.append(svg_mark(row.look, x(row.mean), y))
+        parts += [svg_text(left - 10, y + 4, name, "end"), svg_group(row.look, group, row.tooltip)]
     return svg_picture(title, bottom + FOOT, parts)
-
-
-def _drawn_row(row: ChartRow, x: Callable[[float], float], y: float) -> Iterator[str]:
-    for value in row.values:
-        yield f'<circle class="one" cx="{x(value):.1f}" cy="{y + 12:.1f}" r="2.5"/>'
-    if row.interval:
-        yield from flat_bar(y, *map(x, row.interval))
-    yield svg_mark(row.look, x(row.mean), y)

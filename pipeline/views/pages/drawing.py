@@ -35,14 +35,14 @@ def html_page(title: str, parts: Iterable[str], style: str = "") -> str:
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = ()) -> str:
     """Cells are HTML already.  `numbers`: the columns that have numbers."""
-    top = f"<tr>{_table_cells(head, 'th', numbers)}</tr>" if head else ""
-    body = "\n".join(f"<tr>{_table_cells(row, 'td', numbers)}</tr>" for row in rows)
+
+    def cells(row: Sequence[str], tag: str) -> str:
+        marks = [' class="number"' if at in numbers else "" for at in range(len(row))]
+        return "".join(f"<{tag}{mark}>{cell}</{tag}>" for mark, cell in zip(marks, row, strict=True))
+
+    top = f"<tr>{cells(head, 'th')}</tr>" if head else ""
+    body = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
     return f"<table>\n{top}\n{body}\n</table>"
-
-
-def _table_cells(cells: Sequence[str], tag: str, numbers: Collection[int]) -> str:
-    numeric = ' class="number"'
-    return "".join(f"<{tag}{numeric if at in numbers else ''}>{cell}</{tag}>" for at, cell in enumerate(cells))
 
 
 MOST_PARTS = 8  # a scale has at most so many parts, or one more
@@ -142,9 +142,8 @@ def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
     return f"<svg {view}>\n{inside}\n</svg>"
 
 
-def svg_group(look: int, parts: Iterable[str], told: str = "") -> str:
-    """Group of SVG with a tooltip, `told`."""
-    title = f"<title>{escape(told)}</title>" if told else ""
+def svg_group(look: int, parts: Iterable[str], tooltip: str = "") -> str:
+    title = f"<title>{escape(tooltip)}</title>" if tooltip else ""
     return f'<g class="look{look % len(LIGHT)}">{title}{"".join(parts)}</g>'
 
 

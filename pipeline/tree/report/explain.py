@@ -1,14 +1,11 @@
 """Explanations of decisions: each check's number, its threshold and the smallest change that would do.
 
 The gate and the ranking say whether a check was passed; this module gives the numbers that they used.  CHECK_NUMBERS
-has a row for each check of the gate, and needs one for a new check.  For `coppice replay`: the first place at which a
-rebuilt record differs, a key of two JSON records or else a line."""
+has a row for each check of the gate, and needs one for a new check."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -26,14 +23,14 @@ from pipeline.tree.rules.beam import (
 )
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, MetricComparison, ScoringRules
+from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, ScoringRules
 from pipeline.tree.rules.sheet import defects_text
 from pipeline.trust.evidence import DEGENERATE, FEWEST_BLOCKS, IDENTICAL, STOPPED, TESTED
 from pipeline.trust.noninferiority import PASSED
 
 
 class CheckNumbers(NamedTuple):
-    """The numbers of a check, besides whether it was passed."""
+    """The numbers of a check; `change`: the least that `number` lacks, `needs` in words."""
 
     what: str
     number: float | None = None
@@ -42,18 +39,29 @@ class CheckNumbers(NamedTuple):
     needs: str = ""
 
 
-# A check beside those of the gate: its name, whether it was passed, and its numbers.
-NumbersLine = tuple[str, bool, CheckNumbers]
+class CheckExplanation(NamedTuple):
+    """A check explained: whether it was passed, None when it was not reached, and the fields of CheckNumbers."""
+
+    check: str
+    passed: bool | None
+    what: str = ""
+    number: float | None = None
+    threshold: float | None = None
+    change: float | None = None
+    needs: str = ""
+
+
+def _explained(check: str, passed: bool, numbers: CheckNumbers) -> CheckExplanation:
+    """A check with its numbers; one that was passed lacks nothing."""
+    return CheckExplanation(check, passed, *(numbers._replace(change=None, needs="") if passed else numbers))
 
 
 def _rows_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
     if not e.results or not e.baseline or e.status != COMPLETED:
         return None
-    missing = e.rows_expected - e.rows_used
-    lacking = f"{missing} more" if missing > 0 else ""
-    bad = len(e.defects)
+    missing, bad = e.rows_expected - e.rows_used, len(e.defects)
     what = f"{e.rows_used} of {e.rows_expected} rows are good" + (f": {defects_text(e.defects)}" if bad else "")
-    return CheckNumbers(what, bad, 0, -bad, lacking or f"{bad} fewer defects")
+    return CheckNumbers(what, bad, 0, -bad, f"{missing} more" if missing > 0 else f"{bad} fewer defects")
 
 
 def _rows_used_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
@@ -67,45 +75,44 @@ def _primary_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
     if e.score is None:
         return None
     delta = e.score.parent.primary_delta
-    what = f"{rules.primary} is {_delta_text(delta)} than the parent's"
+    words = f"{abs(delta):.6g} {'worse' if delta < 0 else 'better'}" if delta else "no different"
+    what = f"{rules.primary} is {words} than the parent's"
     return CheckNumbers(what, delta, 0.0, -delta, _change_text(rules, rules.primary, -delta))
 
 
-def guard_lines(found: Comparison, rules: ScoringRules) -> Iterator[NumbersLine]:
+def _guard_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[CheckExplanation]:
     """Checks of the guards.  They veto exploring; a mixed grade passes the gate all the same."""
-    for detail in (each for each in found.metrics if each.guard):
+    for detail in (each for each in comparison.metrics if each.guard):
         least = -rules.constants.guard_drop
-        passed = f"{RISK_REGRESSED}:{detail.name}" not in found.reasons
+        passed = f"{RISK_REGRESSED}:{detail.name}" not in comparison.reasons
         what = f"{detail.name} changed by {detail.relative:+.4g} of its baseline; {least:+.4g} is allowed"
-        needs = _change_text(rules, detail.name, _missing_change(detail, least))
-        yield f"guard {detail.name}", passed, CheckNumbers(what, detail.relative, least, least - detail.relative, needs)
-
-
-def _missing_change(detail: MetricComparison, least: float) -> float:
-    """The missing change in units of the metric; from a baseline of zero every loss is infinitely large."""
-    return (least - detail.relative) * abs(detail.baseline) if detail.baseline else -detail.delta
+        lacking = least - detail.relative
+        # in units of the metric; from a baseline of zero every loss is infinitely large
+        needs = _change_text(rules, detail.name, lacking * abs(detail.baseline) if detail.baseline else -detail.delta)
+        yield _explained(f"guard {detail.name}", passed, CheckNumbers(what, detail.relative, least, lacking, needs))
 
 
 def _recommended_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
     if e.score is None:
         return None
-    found, c = e.score.parent, rules.constants
-    if found.evidence is not None:
-        return CheckNumbers(f"{found.evidence['verdict']}: {', '.join(found.reasons)}", needs="what failed above")
-    assert found.score is not None  # only a verdict by blocks is without one
-    what = f"{found.grade}, score {found.score:+.6g}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
-    ways = [*_sufficient_changes(found, rules)]
+    parent, c = e.score.parent, rules.constants
+    if parent.evidence is not None:
+        return CheckNumbers(f"{parent.evidence['verdict']}: {', '.join(parent.reasons)}", needs="what failed above")
+    assert parent.score is not None  # only a verdict by blocks is without one
+    score = f"{parent.grade}, score {parent.score:+.6g}"
+    what = f"{score}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
+    ways = [*_sufficient_changes(parent, rules)]
     least = min((change for change, _ in ways if change is not None), default=None)
-    threshold = found.score + least if least is not None else c.explore if found.should_explore else c.mixed
-    return CheckNumbers(what, found.score, threshold, least, "; or ".join(words for _, words in ways))
+    threshold = parent.score + least if least is not None else c.explore if parent.should_explore else c.mixed
+    return CheckNumbers(what, parent.score, threshold, least, "; or ".join(words for _, words in ways))
 
 
-def _sufficient_changes(found: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
+def _sufficient_changes(comparison: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
     """Each change that alone would have been enough, of the score or of something else, with its words."""
-    assert found.score is not None
-    c, total = rules.constants, found.score
-    blocks = [guard.removeprefix(f"{RISK_REGRESSED}:") for guard in found.reasons if guard.startswith(RISK_REGRESSED)]
-    signal = total >= c.explore or found.better >= max(c.least_better, found.worse + c.lead)
+    assert comparison.score is not None
+    c, total = rules.constants, comparison.score
+    blocks = [each.removeprefix(f"{RISK_REGRESSED}:") for each in comparison.reasons if each.startswith(RISK_REGRESSED)]
+    signal = total >= c.explore or comparison.better >= max(c.least_better, comparison.worse + c.lead)
     marks = [c.mixed] if c.mixed < c.promising else []
     marks += [c.explore] if not blocks else []
     if above := [mark for mark in marks if mark > total]:
@@ -113,16 +120,16 @@ def _sufficient_changes(found: Comparison, rules: ScoringRules) -> Iterator[tupl
     if blocks and (signal or not above):
         also = "" if signal else f", and a score of {c.explore:g}"
         yield None, f"no loss of {', '.join(blocks)} beyond what is allowed{also}"
-    more = max(c.least_better, found.worse + c.lead) - found.better
-    if not blocks and 0 < more <= len(found.metrics) - found.better - found.worse:
+    more = max(c.least_better, comparison.worse + c.lead) - comparison.better
+    if not blocks and 0 < more <= len(comparison.metrics) - comparison.better - comparison.worse:
         yield None, f"{more} of the metrics that are the same better"
 
 
-def _approved_numbers(e: Evaluation) -> CheckNumbers | None:
+def _approved_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
     if e.approved:
         return CheckNumbers("the code was approved, or nobody was to review it")
-    unapproved = "the code was not approved"
-    return CheckNumbers(unapproved, needs="an approval, or `proceed_on_max_review_rounds`") if e.commit else None
+    needs = "an approval, or `proceed_on_max_review_rounds`"
+    return CheckNumbers("the code was not approved", needs=needs) if e.commit else None
 
 
 def _short_sha(sha: str) -> CheckNumbers | None:
@@ -133,7 +140,7 @@ def _short_sha(sha: str) -> CheckNumbers | None:
 CHECK_NUMBERS: dict[str, Callable[[Evaluation, ScoringRules], CheckNumbers | None]] = {
     "completed": lambda e, _: CheckNumbers(f"{e.status}: {e.why}" if e.why else e.status),
     "commit": lambda e, _: _short_sha(e.commit),
-    "approved": lambda e, _: _approved_numbers(e),
+    "approved": _approved_numbers,
     "results": lambda e, _: _short_sha(e.results),
     "baseline": lambda e, _: _short_sha(e.baseline),
     "rows": _rows_numbers,
@@ -141,10 +148,6 @@ CHECK_NUMBERS: dict[str, Callable[[Evaluation, ScoringRules], CheckNumbers | Non
     "primary": _primary_numbers,
     "recommended": _recommended_numbers,
 }
-
-
-def _delta_text(delta: float) -> str:
-    return f"{abs(delta):.6g} {'worse' if delta < 0 else 'better'}" if delta else "no different"
 
 
 def _change_text(rules: ScoringRules, name: str, change: float) -> str:
@@ -162,16 +165,18 @@ UNTESTED_NEEDS = {
 }
 
 
-def paired_lines(found: Comparison, rules: ScoringRules) -> Iterator[NumbersLine]:
+def _paired_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[CheckExplanation]:
     """Checks of a verdict by blocks; an idea must pass all of them."""
-    it, paired = found.evidence, rules.paired
+    it, paired = comparison.evidence, rules.paired
     assert it is not None
     assert paired is not None
-    yield "blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks_numbers(it)
-    yield "chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it)
+    yield _explained("blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks_numbers(it))
+    tested = it["standing"] == TESTED
+    yield _explained("chance", tested and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it))
     mean, least = it["mean"], paired.smallest_effect
-    yield "effect", mean >= least and mean > 0, _effect_numbers(rules.primary, mean, least)
-    yield from ((f"guard {each['name']}", each["verdict"] == PASSED, _guard_numbers(each)) for each in it["guards"])
+    yield _explained("effect", mean >= least and mean > 0, _effect_numbers(rules.primary, mean, least))
+    for guard in it["guards"]:
+        yield _explained(f"guard {guard['name']}", guard["verdict"] == PASSED, _guard_numbers(guard))
 
 
 def _blocks_numbers(it: Mapping[str, Any]) -> CheckNumbers:
@@ -207,19 +212,6 @@ def _guard_numbers(it: Mapping[str, Any]) -> CheckNumbers:
     needs = f"{-margin - limit:.6g} less of a loss, or a margin of more than {-limit:.6g}"
     needs = f"{more} more blocks" if more > 0 else needs
     return CheckNumbers(what, limit, -margin, -margin - limit, needs)
-
-
-class CheckExplanation(NamedTuple):
-    """A check explained: `passed` is None when it was not reached; `change`: the least that `number` lacks, `needs` in
-    words."""
-
-    check: str
-    passed: bool | None
-    what: str = ""
-    number: float | None = None
-    threshold: float | None = None
-    change: float | None = None
-    needs: str = ""
 
 
 # -- the steps before the gate
@@ -267,15 +259,10 @@ def explain_gate(e: Evaluation, rules: ScoringRules) -> Iterator[CheckExplanatio
         if failed and measured is None:
             yield CheckExplanation(name, None)
             continue
-        yield _check_explanation(name, passed, measured or CheckNumbers(check(e)))
+        yield _explained(name, passed, measured or CheckNumbers(check(e)))
         failed = failed or not passed
         if name == "primary" and e.score:
-            beside = paired_lines if e.score.parent.evidence else guard_lines
-            yield from (_check_explanation(*line) for line in beside(e.score.parent, rules))
-
-
-def _check_explanation(name: str, passed: bool, found: CheckNumbers) -> CheckExplanation:
-    return CheckExplanation(name, passed, *(found._replace(change=None, needs="") if passed else found))
+            yield from (_paired_checks if e.score.parent.evidence else _guard_checks)(e.score.parent, rules)
 
 
 # -- among all of a depth
@@ -283,12 +270,9 @@ def _check_explanation(name: str, passed: bool, found: CheckNumbers) -> CheckExp
 
 def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int) -> Iterator[CheckExplanation]:
     """Checks among all evaluations of the `depth`, also of one that failed the gate: where it would have come."""
-    others = sorted(
-        (o for o in depth if o.slot != e.slot and first_failed_check(o) is None), key=_rank_order, reverse=True
-    )
-    same = next(
-        (o.slot for o in others if code_identity(o) == code_identity(e) and _rank_order(o) > _rank_order(e)), None
-    )
+    others = [other for other in _passed_in_order(depth) if other.slot != e.slot]
+    before = [other for other in others if _rank_order(other) > _rank_order(e)]
+    same = next((other.slot for other in before if code_identity(other) == code_identity(e)), None)
     if code_identity(e):
         what = f"the same code as {same}" if same else "no better one has the same code"
         yield CheckExplanation(SAME_CODE, not same, what, needs="other code" if same else "")
@@ -297,15 +281,20 @@ def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int)
         yield _rank(e, [*distinct.values()][::-1], beam_width)
 
 
+def _passed_in_order(depth: Sequence[Evaluation]) -> list[Evaluation]:
+    """The evaluations that passed the gate, best first."""
+    return sorted((e for e in depth if first_failed_check(e) is None), key=_rank_order, reverse=True)
+
+
 def _rank_order(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
     """Key of the ranking, more is earlier; ties go to the earlier slot."""
     return rank_key(e), tuple(-number for number in e.slot)
 
 
 def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> CheckExplanation:
-    (own, delta), place = rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
-    what = f"{own:+.6g} against the root: number {place}, the beam has {beam_width}"
-    if place <= beam_width:
+    (own, delta), rank = rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
+    what = f"{own:+.6g} against the root: number {rank}, the beam has {beam_width}"
+    if rank <= beam_width:
         return CheckExplanation(RANK, True, what, finite_or_none(own))
     last = others[beam_width - 1]
     least, least_delta = rank_key(last)
@@ -320,67 +309,9 @@ def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> Check
 
 def margin_to_next(e: Evaluation, depth: Sequence[Evaluation]) -> tuple[EvalSlot, float | None] | None:
     """The next evaluation that passed the gate, and the distance to it."""
-    after = sorted(
-        (o for o in depth if first_failed_check(o) is None and _rank_order(o) < _rank_order(e)), key=_rank_order
-    )
-    return (after[-1].slot, finite_or_none(rank_key(e)[0] - rank_key(after[-1])[0])) if after else None
+    after = next((other for other in _passed_in_order(depth) if _rank_order(other) < _rank_order(e)), None)
+    return (after.slot, finite_or_none(rank_key(e)[0] - rank_key(after)[0])) if after else None
 
 
 def finite_or_none(number: float) -> float | None:
     return number if isfinite(number) else None
-
-
-_NOTHING = object()
-
-
-class FirstDifference(NamedTuple):
-    """The first difference of two records: `where`, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts."""
-
-    where: str
-    old: str
-    new: str
-
-
-def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
-    if old == new:
-        return None
-    sides = _record(old), _record(new)
-    in_records = None if _NOTHING in sides else _in_values("", *sides)
-    return in_records or _in_lines(old, new)
-
-
-def _record(content: bytes) -> Any:
-    try:
-        found = json.loads(content)
-    except ValueError:
-        return _NOTHING
-    return found if isinstance(found, Mapping) else _NOTHING
-
-
-def _in_values(where: str, old: Any, new: Any) -> FirstDifference | None:
-    if inner := [*_inner_values(where, old, new)]:
-        return next((found for each in inner if (found := _in_values(*each))), None)
-    texts = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
-    return FirstDifference(where, *texts) if texts[0] != texts[1] else None
-
-
-def _inner_values(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for name in sorted({*old, *new}):
-            yield f"{where}.{name}" if where else name, old.get(name, _NOTHING), new.get(name, _NOTHING)
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for n, (a, b) in enumerate(zip(old, new, strict=True)):
-            yield f"{where}[{n}]", a, b
-
-
-def _value_text(value: Any) -> str:
-    if value is _NOTHING:
-        return "missing"
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-
-
-def _in_lines(old: bytes, new: bytes) -> FirstDifference:
-    """The first line that differs, its end included."""
-    lines = enumerate(zip_longest(old.splitlines(True), new.splitlines(True), fillvalue=None), 1)
-    number, (a, b) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
-    return FirstDifference(f"line {number}", *("missing" if line is None else ascii(line)[2:-1] for line in (a, b)))

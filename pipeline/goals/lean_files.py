@@ -1,18 +1,13 @@
-"""Goals and proofs as files: JSON, sorted, so that equal records are equal files."""
+"""Proofs as files for Lean: one by one, or all in one file."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from pipeline.goals.bank import Bank, Goal, Refusal
 from pipeline.lean.model import IMPORT, Theorem, is_import
 
-Record = dict[str, Any]
-_OF_GOAL = {field.name for field in fields(Goal)}
 # Options of a check that a file has to set: the REPL sets the first and the last, a lake project may set the second.
 OPTIONS = ("maxRecDepth 1000", "autoImplicit true", "relaxedAutoImplicit false")
 _NOT_IN_NAMES = re.compile(r"[«»\s]")
@@ -24,53 +19,6 @@ _BEYOND = re.compile(
 _NOTATION = re.compile(r"\b(?:infix[lr]?|notation|postfix|prefix)\b")
 _DOTTED = re.compile(r"\b(?:abbrev|def|inductive|opaque|structure|theorem)\s+([^\s.:({\[]+)\.")
 _TYPE = re.compile(r"\b(?:inductive|structure)\s+([^\s.:({\[]+)")
-
-
-def load(path: str) -> Record:
-    with open(path, encoding="utf-8") as file:
-        record: Record = json.load(file)
-    return record
-
-
-def save(path: str, record: Mapping[str, Any]) -> None:
-    write(path, json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
-
-
-def load_lines(path: str) -> list[Record]:
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def save_lines(path: str, records: Iterable[Mapping[str, Any]]) -> None:
-    write(path, "".join(json.dumps(each, sort_keys=True, ensure_ascii=False) + "\n" for each in records))
-
-
-def write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def as_record(goal: Goal) -> Record:
-    return {**asdict(goal), "metadata": dict(goal.metadata)}
-
-
-def goal_of(record: Mapping[str, Any]) -> Goal:
-    known = {name: value for name, value in record.items() if name in _OF_GOAL}
-    return Goal(**{**known, "context": tuple(record["context"])})
-
-
-def save_bank(path: str, bank: Bank) -> None:
-    save(path, {"goals": [*map(as_record, bank.goals)], "refused": [*map(asdict, bank.refused)]})
-
-
-def load_bank(path: str) -> Bank:
-    record = load(path)
-    return Bank(tuple(map(goal_of, record["goals"])), tuple(Refusal(**row) for row in record["refused"]))
-
-
-def theorem_of(goal: Goal) -> Theorem:
-    """The theorem of a goal, under a fixed name: an id need not be a name in Lean."""
-    return Theorem("goal", goal.text, goal.context)
 
 
 class Proof(NamedTuple):
@@ -85,16 +33,10 @@ class Proof(NamedTuple):
 def lean_file(proof: Proof, imports: Iterable[str]) -> str:
     """A file of one proof, in which Lean is as in a check; what its context leaves open ends with the file."""
     before = proof.theorem.before
-    given = [each.strip() for each in before if is_import(each)]
+    imported = [each.strip() for each in before if is_import(each)]
     commands = [each for each in before if not is_import(each)]
-    lines = [
-        *_head_lines(imports, given),
-        *_title_lines(proof),
-        *_public_section(commands),
-        *commands,
-        _theorem_text(proof),
-    ]
-    return "\n".join(lines) + "\n"
+    head = [*_head_lines(imports, imported), *_title_lines(proof), *_public_section(commands)]
+    return "\n".join([*head, *commands, _theorem_text(proof)]) + "\n"
 
 
 def lean_files_in_one(proofs: Iterable[Proof], imports: Iterable[str]) -> str:
@@ -127,11 +69,11 @@ def _title_lines(proof: Proof) -> list[str]:
 
 
 def _namespace_block(proof: Proof) -> str:
-    told, before = _title_lines(proof)[1:], proof.theorem.before
-    if not before:
-        return "\n".join([*told, _theorem_text(proof)])
-    space = f"«context of {_NOT_IN_NAMES.sub('_', proof.name)}»"
-    return "\n".join([*told, f"namespace {space}", *before, _theorem_text(proof), f"end {space}"])
+    lines, before = [_theorem_text(proof)], proof.theorem.before
+    if before:
+        space = f"«context of {_NOT_IN_NAMES.sub('_', proof.name)}»"
+        lines = [f"namespace {space}", *before, *lines, f"end {space}"]
+    return "\n".join([*_title_lines(proof)[1:], *lines])
 
 
 def _commented_block(proof: Proof) -> str:

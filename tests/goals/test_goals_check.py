@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 from kit.leaning import command
 
-from pipeline.banks.check import check_bank
 from pipeline.goals.bank import Bank, read_bank
+from pipeline.goals.check import check_bank
 from pipeline.lean.model import LeanCrash, LeanStartError, Session, Stop, TacticState, Theorem
 from pipeline.lean.repl.pool import Pool
 from pipeline.machine.process import Processes

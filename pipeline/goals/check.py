@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import cut_text
-from pipeline.goals.bank import Bank, Goal, Refusal, letters, unknown_letter
+from pipeline.goals.bank import Bank, Goal, Refusal, letters, theorem_of, unknown_letter
 from pipeline.goals.counterexamples import Instance, instances
 from pipeline.lean.model import Lean, LeanCrash, LeanError, NotElaborated, ProofFinished, Session, TacticState, Theorem
 from pipeline.tactics.text.goal import INACCESSIBLE, Hypothesis, read_goal
@@ -20,15 +20,10 @@ AT_FEW = ("simp", "omega", "grind")
 POINTS, FEW = 30, 3
 
 
-def leading_variables(session: Session, state: TacticState) -> tuple[Hypothesis, ...]:
-    """Variables that the statement quantifies first, in its order; also one that Lean adds, such as an unknown `α`."""
-    after = session.run_tac(state, "intros", SECONDS)
-    return read_goal(after.goals[0]).hypotheses if isinstance(after, TacticState) else ()
-
-
 def refutation(theorem: Theorem, before: TacticState, variables: Sequence[Hypothesis], lean: Lean) -> str:
     """Refute the statement: how, or "" where that fails."""
-    bound = "".join(f"∀ {{{one.name} : {_small_sort(one.type)}}}, " for one in read_goal(before.goals[0]).hypotheses)
+    small = ((one.name, "Type" if one.type.startswith("Type ") else one.type) for one in _hypotheses(before))
+    bound = "".join(f"∀ {{{name} : {type_}}}, " for name, type_ in small)
     opposite = Theorem(theorem.name, f"_root_.Not ({bound}\n{theorem.statement}\n)", theorem.before)
     try:
         session, state = lean.open(opposite)
@@ -42,9 +37,8 @@ def refutation(theorem: Theorem, before: TacticState, variables: Sequence[Hypoth
         session.close()
 
 
-def _small_sort(type_: str) -> str:
-    """Small types in place of types of all sizes."""
-    return "Type" if type_.startswith("Type ") else type_
+def _hypotheses(state: TacticState) -> tuple[Hypothesis, ...]:
+    return read_goal(state.goals[0]).hypotheses
 
 
 def _refute_at(session: Session, state: TacticState, points: Sequence[Instance]) -> str:
@@ -60,19 +54,12 @@ def _refute_at(session: Session, state: TacticState, points: Sequence[Instance])
 def _refuting_tactics(points: Sequence[Instance]) -> Iterator[tuple[str, str]]:
     for tactic in OUTRIGHT:
         yield f"by `{tactic}`", tactic
-    for place, point in enumerate(points):
-        for tactic in (*ANYWHERE, *AT_FEW) if place < FEW else ANYWHERE:
-            yield _refutation_text(point, tactic), _instance_tactic(point, tactic)
-
-
-def _instance_tactic(point: Instance, tactic: str) -> str:
-    terms = " ".join(f"({value})" for _, value in point)
-    return f"exact fun all => absurd (@all {terms}) (by {tactic})"
-
-
-def _refutation_text(point: Instance, tactic: str) -> str:
-    where = ", ".join(f"{name.strip(INACCESSIBLE)} := {value}" for name, value in point)
-    return f"for {where}, by `{tactic}`" if point else f"by `{tactic}`"
+    for number, point in enumerate(points):
+        terms = " ".join(f"({value})" for _, value in point)
+        where = ", ".join(f"{name.strip(INACCESSIBLE)} := {value}" for name, value in point)
+        instance = f"for {where}, by" if point else "by"
+        for tactic in (*ANYWHERE, *AT_FEW) if number < FEW else ANYWHERE:
+            yield f"{instance} `{tactic}`", f"exact fun all => absurd (@all {terms}) (by {tactic})"
 
 
 def check_bank(bank: Bank, lean: Lean) -> Bank:
@@ -91,12 +78,12 @@ def check_bank(bank: Bank, lean: Lean) -> Bank:
 
 def _judge_goal(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
     """Judge a goal: its key, and why it does not count."""
-    theorem = Theorem("goal", goal.text, goal.context)
+    theorem = theorem_of(goal)
     try:
         key, state, variables = _open_goal(theorem, lean)
     except NotElaborated as error:
-        told = "".join(f"; {unknown_letter(letter)}" for letter in letters(str(error)))
-        hint = told or "; write a proposition, and what it needs into `context`"
+        unknown = "".join(f"; {unknown_letter(letter)}" for letter in letters(str(error)))
+        hint = unknown or "; write a proposition, and what it needs into `context`"
         return "", f"it does not elaborate: {_brief_error(error)}{hint}"
     except LeanCrash as error:
         return "", f"it ends the Lean that reads it: {_brief_error(error)}; write it smaller"
@@ -110,7 +97,8 @@ def _open_goal(theorem: Theorem, lean: Lean) -> tuple[str, TacticState, tuple[Hy
     """Open a goal: its key, its first state, and the variables it quantifies first."""
     session, state = lean.open(theorem)
     try:
-        return session.key(state), state, leading_variables(session, state)
+        after = session.run_tac(state, "intros", SECONDS)  # takes those that Lean adds, too, such as an unknown `α`
+        return session.key(state), state, _hypotheses(after) if isinstance(after, TacticState) else ()
     finally:
         session.close()
 

@@ -1,14 +1,20 @@
-"""Keys that specs of all kinds that prove share: `bank`, `lean`, `ledger`."""
+"""Keys that specs of all kinds that prove share, `bank`, `lean`, `ledger`, and the first target of their runs.
+
+That target records which Lean is asked; what stands in its toolchain.json is an input of all that follows."""
 
 from __future__ import annotations
 
 import os
 
-from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
+from pipeline.core.graph import Limits, Target
+from pipeline.core.recipe import LIMITS
+from pipeline.lean.model import LeanKeys
 from pipeline.spec import Item
 from pipeline.spec_fields import SOME_TEXT, Field, Reader, Table, choice, count
 
 BACKENDS = ("wasm", "native", "leandojo")
+TOOLCHAIN = "toolchain"
+DEFAULT_LEDGER = "runs/.ledger/ledger.db"
 MOST_PROCESSES = 256
 LEAST_MEMORY = 256  # megabytes; no Lean fits into less
 
@@ -63,3 +69,17 @@ def lean_field(defaults: LeanKeys, meaning: str) -> Field:
         return found
 
     return Field("lean", Reader(read, table.schema), meaning, defaults, without="`wasm`")
+
+
+def toolchain_target(run: str, line: int, lean: LeanKeys) -> Target:
+    """`line`: of the spec in its file."""
+    reads = (("project", (lean.project,)),) if lean.project else ()
+    writes = (("toolchain.json", (f"runs/{run}/toolchain.json",)),)
+    params = {"backend": lean.backend, "project": lean.project}
+    return Target(f"{run}:{TOOLCHAIN}", TOOLCHAIN, reads, writes, params, Limits(), line)
+
+
+def has_library(target: Target) -> bool:
+    """True if the Lean that it asks may know more than the core library."""
+    lean = target.params[LIMITS]["lean"]
+    return lean["backend"] != "wasm" and bool(lean["project"])

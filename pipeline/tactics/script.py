@@ -1,4 +1,4 @@
-"""Tactic moves, and the text of tactics and proof scripts.
+"""Tactics run on a state, and proofs as scripts.
 
 A tactic works on the first goal of a state. The goals it left are separated from those that were open beside it, so
 that each can be proved by itself. Both searches go by that: best-first search and Monte-Carlo tree search."""
@@ -8,67 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import indent
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from pipeline.tactics.text.goal import PrintedGoal, new_names
-
-# Seconds that a tactic may take.
-QUICK, SHORT, MIDDLE, LONG = 0.5, 1.0, 2.5, 6.0
-
-
-class TacticMove(NamedTuple):
-    """`cost`: how far it may lead from the way, 0 for a move that cannot be wrong; `budget`: in seconds.
-
-    `closing`: it proves the goal or is of no use, so that goals it leaves do not count. `family`: the row of
-    `moves.FAMILIES` that proposed it, set there."""
-
-    cost: float
-    tactic: str
-    budget: float = SHORT
-    closing: bool = False
-    family: str = ""
-
-
-CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
-
-
-def chain(tactics: Iterable[str]) -> str:
-    """Tactics one after another, as one tactic."""
-    return "(" + "; ".join(f"({one})" for one in tactics) + ")"
-
-
-def disjunction(propositions: Iterable[str]) -> str:
-    return " ∨ ".join(propositions)
-
-
-def case_split(name: str, count: int) -> str:
-    """Take a disjunction apart; each case has the same name for what comes out."""
-    return f"rcases {name} with {' | '.join([name] * count)}" if count > 1 else "skip"
-
-
-def one_of_values(name: str, values: Iterable[int | str], what: str) -> str:
-    """`have name : what = 0 ∨ what = 1 …`, which omega can see."""
-    return f"have {name} : {disjunction(f'{what} = {number}' for number in values)} := by omega"
-
-
-def divisors(number: int) -> list[int]:
-    return [one for one in range(1, number + 1) if number % one == 0]
-
-
-def floor_root(number: int, degree: int) -> int:
-    """The largest whole number whose power is not above `number`."""
-    low, high = 0, 1
-    while high**degree <= number:
-        high *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle**degree <= number else (low, middle)
-    return low
-
-
-def joined_names(names: Sequence[str]) -> str:
-    return " ".join(names)
-
 
 MOST_SUBGOALS = 12  # that one tactic may leave
 RETRY_FACTOR = 5  # a tactic that ran out of time may run so many times as long
@@ -78,17 +20,10 @@ _UNKNOWN = re.compile(r"(?<!\w)\?\w")
 N = TypeVar("N")
 
 
-class FrontTactics(NamedTuple):
-    """`rotation` brings a goal to the front, `prelude` names its hypotheses that have no name; each may be empty."""
-
-    rotation: tuple[str, ...]
-    prelude: tuple[str, ...]
-
-
-def front_tactics(goal: PrintedGoal, place: int) -> FrontTactics:
-    """Tactics that bring the goal at this place of its state to the front."""
+def front_tactics(goal: PrintedGoal, place: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tactics that bring the goal at this place of its state to the front, and those that name what has none."""
     names = new_names(goal)
-    return FrontTactics((f"rotate_left {place}",) if place else (), (f"rename_i {' '.join(names)}",) if names else ())
+    return (f"rotate_left {place}",) if place else (), (f"rename_i {' '.join(names)}",) if names else ()
 
 
 def in_sequence(tactics: Iterable[str]) -> str:

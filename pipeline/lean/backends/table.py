@@ -11,9 +11,8 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pipeline.banks.records import save
 from pipeline.errors import SpecError
 from pipeline.lean.dojo import backend
 from pipeline.lean.dojo import project as dojo_project
@@ -25,6 +24,7 @@ from pipeline.lean.toolchain import cache, native
 from pipeline.lean.toolchain.wasm import ready_toolchain, toolchain_key
 from pipeline.machine.job import Job, Stage, StageFailed, output_path
 from pipeline.machine.process import Processes
+from pipeline.store.records import save
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 
@@ -32,7 +32,7 @@ REPL = Path(process.__file__).with_name("Repl.lean")
 def open_lean(job: Job) -> Lean:
     """Open the Lean of a target; no process starts before it is asked something."""
     keys = job.target.params["limits"]["lean"]
-    return BACKENDS[keys["backend"]](job, keys)
+    return BACKENDS[keys["backend"]].open(job, keys)
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def shared_lean(job: Job) -> Lean:
 
 def required_imports(keys: Mapping[str, Any]) -> list[str]:
     """Modules that a theorem stands behind: a file of its proof has to import them, too."""
-    return [*IMPORTED[keys["backend"]](keys["project"])]
+    return [*BACKENDS[keys["backend"]].imports(keys["project"])]
 
 
 def lean_fingerprint() -> str:
@@ -61,22 +61,9 @@ def lean_fingerprint() -> str:
     return f"{cache.repl_fingerprint()} {toolchain_key()}"
 
 
-def toolchain_record(backend: str, project: str) -> Mapping[str, str]:
-    """The record toolchain.json."""
-    return {"backend": backend, "version": VERSIONS[backend](project)}
-
-
-def _wasm(job: Job, keys: Mapping[str, Any]) -> Lean:
-    return _pool(job, keys, ready_toolchain().command(REPL))
-
-
-def _native(job: Job, keys: Mapping[str, Any]) -> Lean:
-    return _pool(job, keys, native.native_command(REPL, keys["project"]))
-
-
 def _pool(job: Job, keys: Mapping[str, Any], command: LeanCommand) -> Pool:
     env, _ = job.processes.environment(job.target.run, command.env, ())
-    version = VERSIONS[keys["backend"]](keys["project"])
+    version = BACKENDS[keys["backend"]].version(keys["project"])
     return Pool(replace(command, env=env), job.processes, keys["processes"], version, keys["memory"])
 
 
@@ -85,34 +72,31 @@ def _wasm_version(_project: str) -> str:
     return f"{ready_toolchain().version} repl {cache.repl_fingerprint()}"
 
 
-def _native_version(project: str) -> str:
-    return native.native_version(project)
-
-
 def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
     elan = {"ELAN_HOME": os.environ["ELAN_HOME"]} if "ELAN_HOME" in os.environ else {}
     env, _ = job.processes.environment(job.target.run, elan, ())
-    return backend.open_dojos(keys["project"], job.processes, env, keys["processes"])
+    return backend.LeanDojoBackend(dojo_project.open_project(keys["project"]), job.processes, env, keys["processes"])
 
 
-def _leandojo_version(project: str) -> str:
-    return dojo_project.open_project(project).version
+class LeanBackend(NamedTuple):
+    """`open` takes a job and the settings of its Lean; `imports` and `version` are of a project."""
+
+    open: Callable[[Job, Mapping[str, Any]], Lean]
+    imports: Callable[[str], Sequence[str]]
+    version: Callable[[str], str]
 
 
-BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {
-    "wasm": _wasm,
-    "native": _native,
-    "leandojo": _leandojo,
-}
-IMPORTED: Mapping[str, Callable[[str], Sequence[str]]] = {
-    "wasm": lambda _: ["Lean"],
-    "native": native.imported,
-    "leandojo": lambda _: [],  # what a goal's context names, and no more
-}
-VERSIONS: Mapping[str, Callable[[str], str]] = {
-    "wasm": _wasm_version,
-    "native": _native_version,
-    "leandojo": _leandojo_version,
+BACKENDS: Mapping[str, LeanBackend] = {
+    "wasm": LeanBackend(
+        lambda job, keys: _pool(job, keys, ready_toolchain().command(REPL)), lambda _: ["Lean"], _wasm_version
+    ),
+    "native": LeanBackend(
+        lambda job, keys: _pool(job, keys, native.native_command(REPL, keys["project"])),
+        native.imported,
+        native.native_version,
+    ),
+    # imports what a goal's context names, and no more
+    "leandojo": LeanBackend(_leandojo, lambda _: [], lambda project: dojo_project.open_project(project).version),
 }
 
 
@@ -123,7 +107,7 @@ def proof_fault(lean: Lean, theorem: Theorem, script: Sequence[str], stop: Stop 
     wrong = lean.check(theorem, script, stop)
     if wrong and wrong.kind in UNTOLD:
         wrong = lean.check(theorem, script, stop)
-    return f"{wrong.kind}: {wrong.error}" if wrong else ""
+    return str(wrong or "")
 
 
 def with_lean_faults(do: Callable[[Job], None]) -> Callable[[Job], None]:
@@ -141,8 +125,9 @@ def with_lean_faults(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
 def record_toolchain(job: Job) -> None:
     """Record the toolchain, made if it is not there; all that follows depends on it."""
-    params = job.target.params
-    save(output_path(job, "toolchain.json"), toolchain_record(params["backend"], params["project"]))
+    backend, project = job.target.params["backend"], job.target.params["project"]
+    record = {"backend": backend, "version": BACKENDS[backend].version(project)}
+    save(output_path(job, "toolchain.json"), record)
 
 
 # In words that results of earlier versions are known by.

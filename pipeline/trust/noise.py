@@ -62,7 +62,8 @@ class Noise(NamedTuple):
             block = _integers(seed, "block", (count, 1, blocks), shapes.shape[1])
             row = _integers(seed, "row", shape, len(shapes))
             found += self.rough * shapes[row, block]
-        _correlate_neighbours(found, self.rho)
+        for at in range(1, blocks) if self.rho else ():  # the likeness of neighbours
+            found[:, :, at] = self.rho * found[:, :, at - 1] + (1 - self.rho**2) ** 0.5 * found[:, :, at]
         size = np.array(self.sizes)[_integers(seed, "size", (count, rows, 1), len(self.sizes))]
         level = _normals(seed, "level", (count, rows, 1)) * self.level
         return np.asarray(found * size + level)
@@ -113,13 +114,6 @@ def _decorrelate_neighbours(off: Array, rho: float) -> Array:
     rows[:, 1:] = (off[:, 1:] - rho * off[:, :-1]) / (1 - rho**2) ** 0.5
     rows -= rows.mean(axis=1, keepdims=True)
     return np.asarray(rows / rows.std(axis=1, keepdims=True))
-
-
-def _correlate_neighbours(rows: Array, rho: float) -> None:
-    """Add the likeness of neighbours, in place."""
-    if rho:
-        for block in range(1, rows.shape[2]):
-            rows[:, :, block] = rho * rows[:, :, block - 1] + (1 - rho**2) ** 0.5 * rows[:, :, block]
 
 
 def inflation(blocks: int, rho: float) -> float:
