@@ -157,14 +157,7 @@ def mean(values: Sequence[float]) -> float:
     return fsum(values) / len(values)
 
 
-def median(values: Sequence[float]) -> float | None:
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return mean(ordered[half:][:1] if len(ordered) % 2 else ordered[half - 1 : half + 1]) if ordered else None
-
-
 round_figure = partial(round_decimals, digits=FIGURE_DIGITS)
-
 
 WASTED = (BLOCKED, DELAYED, IDLE)  # what an iteration is spent on to no effect
 NEAR = 1.3  # a checkpoint nearer to the last, as a ratio, says nothing new
