@@ -170,9 +170,9 @@ def _writable_text(field: str, text: str) -> str:
     return text
 
 
-def _expect(field: str, value: Any, kind: type, wanted: str) -> Any:
+def _expect(field: str, value: Any, kind: type, expected: str) -> Any:
     if not isinstance(value, kind):
-        raise RowError(f"{field}: found {_KINDS[type(value)]}; use {wanted}")
+        raise RowError(f"{field}: found {_KINDS[type(value)]}; use {expected}")
     return value
 
 
@@ -300,7 +300,7 @@ def bank_lines(file: str, refused: Iterable[Refusal], goals: Iterable[Goal], has
     yield from _titled_list("warning", "about what the bank says", [refusal_line(file, each) for each in doubted])
 
 
-def _titled_list(what: str, whose: str, lines: Sequence[str]) -> Iterator[str]:
+def _titled_list(noun: str, title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         more = [f"and {len(lines) - MOST_ROWS} more"] if len(lines) > MOST_ROWS else []
-        yield "\n  ".join([f"{plural(len(lines), what)} {whose}:", *lines[:MOST_ROWS], *more]) + "\n"
+        yield "\n  ".join([f"{plural(len(lines), noun)} {title}:", *lines[:MOST_ROWS], *more]) + "\n"

@@ -46,6 +46,7 @@ OUTSIDE = {
     "doit": ["build/runner", "commands", "dodo"],
     "yaml": ["spec"],
     "psutil": ["machine/guard", "machine/lock", "lean/repl", "lean/dojo"],
+    "git": ["git"],
     "httpx": ["models"],
     "lean_dojo": ["lean/dojo"],
     "numpy": ["trust"],
