@@ -74,7 +74,10 @@ class Obstacles:
         if not rule.fraction:
             return None
         if node.number not in self._frozen:
-            self._frozen[node.number] = self._draw_block(node, iteration)
+            hit = draw(rule.seed, "block", node.key, node.names) < rule.fraction
+            immovable = hit and draw(rule.seed, "immovable", node.key, node.names) < rule.immovable
+            until = inf if rule.duration < 0 else iteration + rule.duration
+            self._frozen[node.number] = BlockedGoal(until, immovable) if hit else None
         frozen = self._frozen[node.number]
         if frozen is None or iteration > frozen.until:
             return None
@@ -85,16 +88,8 @@ class Obstacles:
         )
         if thawed:
             self._frozen[node.number] = None
-        until = None if frozen.until == inf else frozen.until
-        hit = {"node": node.number, "until": until, "hits": frozen.hits}
-        return {**hit, "immovable": frozen.immovable, "thawed": thawed}
-
-    def _draw_block(self, node: GoalNode, iteration: int) -> BlockedGoal | None:
-        rule = self.rules.block
-        if draw(rule.seed, "block", node.key, node.names) >= rule.fraction:
-            return None
-        immovable = draw(rule.seed, "immovable", node.key, node.names) < rule.immovable
-        return BlockedGoal(inf if rule.duration < 0 else iteration + rule.duration, immovable)
+        record = {"node": node.number, "until": None if frozen.until == inf else frozen.until, "hits": frozen.hits}
+        return {**record, "immovable": frozen.immovable, "thawed": thawed}
 
     def delay_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
         rule = self.rules.delay
@@ -165,32 +160,24 @@ def update_view(agent: Agent, path: list[Action], node: GoalNode) -> None:
             view.values[action.number] = action.value
 
 
-class Descent(NamedTuple):
-    """Everything that decides the way of an agent, in one turn."""
-
-    tree: SearchTree
-    rules: ReservationRules
-    agent: Agent
-    banned: set[int]  # goals that it was turned away from
-    mark: int
-
-
 def select_for_agent(tree: SearchTree, rules: ReservationRules, agent: Agent, banned: set[int]) -> Selection:
-    """Select as `SearchTree.select` does, with reservations, biases and the agent's view."""
-    way = Descent(tree, rules, agent, banned, tree.stamp())
-    view, path, node = agent.view, list[Action](), tree.root
+    """Select as `SearchTree.select` does, with reservations, biases and the agent's view, and around `banned` goals."""
+    view, puct, mark = agent.view, tree.maths.selection == PUCT, tree.stamp()
+    path, node = list[Action](), tree.root
     while True:
-        node.mark = way.mark
+        node.mark = mark
         visits = view.totals[node.number] if view and node.number < len(view.totals) else node.visits
         free = node.pending < rules.inflight and node.number not in banned
         if free and visits + node.flying > node.opens_at:
             return Selection(path, node, True)
-        reach = _exploration(way, node, visits) if node.live else 0.0
+        counted, _ = count_reservations(rules, max(visits, 1), 0.0, node.flying)
+        mass = node.mass or 1.0  # of no action
+        reach = tree.maths.explore * (sqrt(counted) / mass if puct else sqrt(log(counted)))
         top, best, to = 0.0, None, None
         for action in node.live:
-            child = _next_child(way, action)
+            child = _next_child(action, mark, banned)
             if child is not None:
-                score = _score(way, action, child, reach)
+                score = _score(action, child, reach, puct, rules, agent)
                 if best is None or score > top:
                     top, best, to = score, action, child
         if best is None or to is None:
@@ -199,15 +186,15 @@ def select_for_agent(tree: SearchTree, rules: ReservationRules, agent: Agent, ba
         node = to
 
 
-def _next_child(way: Descent, action: Action) -> GoalNode | None:
+def _next_child(action: Action, mark: int, banned: set[int]) -> GoalNode | None:
     """The weakest child, as in `weakest_child`, but one that others work at comes after one that nobody does."""
     found: GoalNode | None = None
     for child in action.children:
         if child.status == SOLVED:
             continue
-        if child.mark == way.mark:
+        if child.mark == mark:
             return None
-        if child.number in way.banned:
+        if child.number in banned:
             continue
         if found is None or (child.flying, child.value) < (found.flying, found.value):
             found = child
@@ -222,19 +209,11 @@ def count_reservations(rules: ReservationRules, visits: float, value: float, res
     return visits + loss, (visits * value - loss) / (visits + loss) if loss else value
 
 
-def _exploration(way: Descent, node: GoalNode, visits: int) -> float:
-    """The exploration factor that all actions of a goal share."""
-    maths = way.tree.maths
-    counted, _ = count_reservations(way.rules, max(visits, 1), 0.0, node.flying)
-    return maths.explore * (sqrt(counted) / node.mass if maths.selection == PUCT else sqrt(log(counted)))
-
-
-def _score(way: Descent, action: Action, child: GoalNode, reach: float) -> float:
-    view, rules = way.agent.view, way.rules
-    visits, value = action.visits, action.value
+def _score(action: Action, child: GoalNode, reach: float, puct: bool, rules: ReservationRules, agent: Agent) -> float:
+    visits, value, view = action.visits, action.value, agent.view
     if view and action.number < len(view.visits):
         visits, value = view.visits[action.number], view.values[action.number]
     counted, value = count_reservations(rules, visits, value, action.flying)
-    share = action.prior / (1 + counted) if way.tree.maths.selection == PUCT else 1 / sqrt(counted)
-    bias = rules.path_bias if action.number in way.agent.last else 0.0
+    share = action.prior / (1 + counted) if puct else 1 / sqrt(counted)
+    bias = rules.path_bias if action.number in agent.last else 0.0
     return value + reach * share + rules.depth_bias * child.depth + bias
