@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.core.graph import Target, path_of_port
 from pipeline.core.journal import JournalDifference, difference_lines, journal_differences, split_lines
@@ -18,14 +18,6 @@ from pipeline.mcts.search.journal import search_form
 from pipeline.mcts.search.trace import trace_line
 from pipeline.store.files import read_bytes
 from pipeline.store.records import Record, intact, load
-
-
-class ReplayedJournal(NamedTuple):
-    """Gone through once: where it is decided otherwise, and the trace up to there."""
-
-    lines: Sequence[str]
-    differences: list[JournalDifference]
-    trace: Sequence[str]
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
@@ -48,45 +40,25 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
 
 def _replay_search(target: Target) -> tuple[int, list[Record]]:
     """The number of its decisions, and its first difference, if there is one."""
-    lines, trace = split_lines(read_bytes(path_of_port(target, "journal.jsonl"))), list[str]()
-    form = search_form(lambda record: trace.append(trace_line(record)))
-    journal = ReplayedJournal(lines, journal_differences(form, lines), trace)
-    for port, check in CHECKS.items():
-        path = path_of_port(target, port)
-        try:
-            found = check(target, path, journal)
-        except (OSError, SpecError) as error:
-            found = JournalDifference(1, "", getattr(error, "strerror", None) or str(error))
-        if found:
-            return len(lines), [{"path": path, **found._asdict()}]
-    return len(lines), []
-
-
-def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> JournalDifference | None:
-    """Find what differs in the decisions; a refused goal may have no journal."""
-    refused = _load_record(path_of_port(target, "summary.json")).get("status") == REFUSED
-    return journal.differences[0] if journal.differences and (journal.lines or not refused) else None
-
-
-def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> JournalDifference | None:
-    """Compare the rules that the journal begins with to those recorded."""
-    recorded = _load_record(path).get("rules")
-    first = json.loads(journal.lines[0]) if journal.lines else {}
-    rules = {name: first[name] for name in ("mode", "rules", "team", "time") if name in first}
-    return JournalDifference(1, str(recorded), journal.lines[0]) if journal.lines and rules != recorded else None
-
-
-def _check_trace(_target: Target, path: str, journal: ReplayedJournal) -> JournalDifference | None:
-    """Find the first line of the trace that is not the one of the journal."""
-    pairs = enumerate(zip_longest(split_lines(read_bytes(path)), journal.trace), 1)
-    return next((JournalDifference(n, then or "", now or "") for n, (then, now) in pairs if then != now), None)
-
-
-CHECKS: Mapping[str, Callable[[Target, str, ReplayedJournal], JournalDifference | None]] = {
-    "journal.jsonl": _check_decisions,
-    "run_config.json": _check_config,
-    TRACE: _check_trace,
-}
+    path = path_of_port(target, "journal.jsonl")
+    lines, trace = split_lines(read_bytes(path)), list[str]()
+    found = journal_differences(search_form(lambda record: trace.append(trace_line(record))), lines)
+    try:
+        refused = _load_record(path_of_port(target, "summary.json")).get("status") == REFUSED
+        if refused and not lines:  # a refused goal may have no journal
+            found = []
+        if not found:  # the journal begins with the rules, which are recorded too
+            path = path_of_port(target, "run_config.json")
+            recorded, first = _load_record(path).get("rules"), json.loads(lines[0]) if lines else {}
+            rules = {name: first[name] for name in ("mode", "rules", "team", "time") if name in first}
+            found = [JournalDifference(1, str(recorded), lines[0])] if lines and rules != recorded else []
+        if not found:
+            path = path_of_port(target, TRACE)
+            pairs = enumerate(zip_longest(split_lines(read_bytes(path)), trace), 1)
+            found = [JournalDifference(n, then or "", now or "") for n, (then, now) in pairs if then != now]
+    except (OSError, SpecError) as error:
+        found = [JournalDifference(1, "", getattr(error, "strerror", None) or str(error))]
+    return len(lines), [{"path": path, **each._asdict()} for each in found[:1]]
 
 
 def _edited_since(target: Target) -> bool:

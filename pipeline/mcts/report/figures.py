@@ -71,10 +71,6 @@ class SearchFigures(NamedTuple):
         """Iterations and calls up to the proof, if it held."""
         return self.to_proof if self.outcome == SOLVED else None
 
-    def spent_on(self, use: str) -> int:
-        """Iterations that ended for a reason, or that were idle."""
-        return self.idle if use == IDLE else self.reasons.get(use, 0)
-
 
 COLUMNS = (
     "scenario", "goal", "seed", "status", "solved", "error", "iterations", "calls", "iterations_to_proof",
@@ -205,8 +201,8 @@ def _median(values: Iterable[int]) -> float | None:
 
 def _iteration_share(searches: Iterable[SearchFigures], *uses: str) -> Estimate:
     """Uses of iterations, as a share of all."""
-    begun = (each for each in searches if each.iterations)
-    parts = ((each.seed, (sum(map(each.spent_on, uses)), each.iterations)) for each in begun)
+    spent = ((each, {**each.reasons, IDLE: each.idle}) for each in searches if each.iterations)
+    parts = ((each.seed, (sum(by.get(use, 0) for use in uses), each.iterations)) for each, by in spent)
     return ratio_by_seed(parts, SHARE_BOUNDS)
 
 

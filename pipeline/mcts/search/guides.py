@@ -49,12 +49,14 @@ Weigh = Callable[[TacticMove, Mapping[str, float]], float]
 
 
 def propose_tactics(goal: PrintedGoal, weigh: Weigh, shares: Mapping[str, float], seed: int) -> list[Proposal]:
-    """Proposals for a goal: finishing moves, then the others; of equal weights the cheap come first."""
-    portfolio = (*moves.finishing_moves(goal), *moves.propose_moves(goal))
-    return [
-        Proposal(move.tactic, weigh(move, shares) * family_factor(move.family, seed), move.budget, move.closing)
-        for move in portfolio
-    ]
+    """Proposals for a goal: finishing moves, then the others; of equal weights the cheap come first.
+
+    A seed other than 0 weighs families, from half to twice: nothing else in a search by a portfolio is random."""
+    found = []
+    for move in (*moves.finishing_moves(goal), *moves.propose_moves(goal)):
+        factor = 2.0 ** (2 * draw(seed, "prior", move.family) - 1) if seed else 1.0
+        found.append(Proposal(move.tactic, weigh(move, shares) * factor, move.budget, move.closing))
+    return found
 
 
 def cost_weight(move: TacticMove, _shares: Mapping[str, float] | None = None) -> float:
@@ -64,13 +66,6 @@ def cost_weight(move: TacticMove, _shares: Mapping[str, float] | None = None) ->
 def ledger_weight(move: TacticMove, shares: Mapping[str, float]) -> float:
     """Weight by cost, and by how often the family of the tactic had a part in a proof."""
     return shares.get(move.family, UNKNOWN_SHARE) * cost_weight(move)
-
-
-def family_factor(family: str, seed: int) -> float:
-    """Factor of a family by the seed, from half to twice: nothing else in a search by a portfolio is random.
-
-    With seed 0 all is as it is."""
-    return 2.0 ** (2 * draw(seed, "prior", family) - 1) if seed else 1.0
 
 
 def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:

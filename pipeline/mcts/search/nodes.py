@@ -123,10 +123,7 @@ def recompute(maths: SelectionRules, node: GoalNode) -> None:
         node.mass += action.prior
     node.opens_at = next_opening(maths, node)
     if node.best is None or node.best.status != OPEN:
-        node.best = None
-        for action in node.live:
-            if is_more_visited(action, node.best):
-                node.best = action
+        node.best = max(node.live, key=lambda each: (each.visits, each.value, -each.number), default=None)
     if node.status == OPEN:
         node.value = node.best.value if node.best else fallback_value(node)
 
