@@ -293,14 +293,11 @@ def goal_from_json(record: Mapping[str, Any]) -> Goal:
 MOST_ROWS = 10  # rows that are listed
 
 
-def refused_rows(refusals: Sequence[str]) -> Iterator[str]:
-    """Lines about rows that do not count."""
-    return _titled_list("row", "of the bank not counted", refusals)
-
-
-def doubt_lines(doubts: Sequence[str]) -> Iterator[str]:
-    """Lines about rows that count, but may not say what they seem to."""
-    return _titled_list("warning", "about what the bank says", doubts)
+def bank_lines(file: str, refused: Iterable[Refusal], goals: Iterable[Goal], has_library: bool) -> Iterator[str]:
+    """Lines about rows that do not count, and about goals that may not say what they seem to."""
+    doubted = (each for goal in goals for each in doubts(goal, has_library))
+    yield from _titled_list("row", "of the bank not counted", [refusal_line(file, each) for each in refused])
+    yield from _titled_list("warning", "about what the bank says", [refusal_line(file, each) for each in doubted])
 
 
 def _titled_list(noun: str, title: str, lines: Sequence[str]) -> Iterator[str]:
