@@ -11,4 +11,4 @@ job       the job of a stage; the workers and shared resources of a build
 confine   keeps a command from writing to a project and reading what is sealed
 landlock  the system calls of confinement
 lock      one builder a run: the lock, its holder and heartbeat, takeover
-load      how busy the machine is"""
+load      how many CPUs we may use, and how busy they are"""
