@@ -137,9 +137,8 @@ def _paired_section(comparison: Comparison) -> Iterator[str]:
     for name, each in paired.items():
         here, there = each["only_here"], each["only_there"]
         counts = map(str, (each["both"], len(here), len(there), each["neither"]))
-        figures = (each["difference"], format_points), (each["calls_ratio"], format_ratio)
-        difference, calls = (_cell(comparison, estimate, write) for estimate, write in figures)
-        rows.append([escape(name), difference, *counts, calls])
+        difference = _cell(comparison, each["difference"], format_points)
+        rows.append([escape(name), difference, *counts, _cell(comparison, each["calls_ratio"], format_ratio)])
         alone.append([escape(name), _goal_list(here), _goal_list(there)])
     head = ("scenario", "difference, percentage points (interval)", "both", "only this", f"only {first}", "neither")
     yield html_table((*head, "calls where both solved, as a ratio (interval)"), rows, numbers=(2, 3, 4, 5))
