@@ -17,15 +17,7 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.core.graph import Target
 from pipeline.errors import writing
-from pipeline.machine.process import Processes, copy_redacted, has_ended, redact_text, unnamed_file
-
-
-class WorkerReply(NamedTuple):
-    """Answer of a worker: `error` is empty after a good call; `dead` is set when the process ended instead."""
-
-    error: str
-    dead: int | None = None
-    timed_out: bool = False
+from pipeline.machine.process import Exit, Processes, copy_redacted, has_ended, redact_text, unnamed_file
 
 
 class _Worker(NamedTuple):
@@ -50,7 +42,8 @@ class Workers:
         log: str,
         timeout: float | None,
         secrets: Mapping[str, str],
-    ) -> WorkerReply:
+    ) -> str | Exit:
+        """Make a call: what went wrong, empty when nothing did; or how the process ended instead of an answer."""
         worker = self._worker(env)
         with self._processes.deadline(worker.process, timeout) as late:
             answer = _exchange(worker.process, request)
@@ -60,10 +53,10 @@ class Workers:
             except OSError:
                 if not answer:  # otherwise it is the same disk that the function tells of
                     raise
-            return WorkerReply(redact_text(answer, secrets) if answer else "")
+            return redact_text(answer, secrets) if answer else ""
         self._processes.end(worker.process)
         _move_printed(worker.printed, log, secrets)
-        return WorkerReply("the worker process ended", worker.process.returncode, late.is_set())
+        return Exit(worker.process.returncode, late.is_set())
 
     def _worker(self, env: Mapping[str, str]) -> _Worker:
         worker: _Worker | None = getattr(self._of_thread, "worker", None)

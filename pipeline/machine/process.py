@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
+from operator import call
 from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import Event, Lock, Timer
@@ -231,7 +232,7 @@ class Processes:
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **options: Any
     ) -> Popen[bytes]:
-        with confined.ready() if confined else nullcontext(_call) as within, self._lock:
+        with confined.ready() if confined else nullcontext(call) as within, self._lock:
             if self.stopping:
                 raise BuildStopping
             if self._guard is None:
@@ -308,7 +309,3 @@ class Processes:
         if self._guard is not None and self._guard.stdin is not None:
             with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
                 self._guard.stdin.write(line)
-
-
-def _call(do: Callable[[], Popen[bytes]]) -> Popen[bytes]:
-    return do()

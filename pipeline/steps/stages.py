@@ -37,10 +37,10 @@ def call_function(job: Job) -> None:
         "with": params["with"],
     }
     reply = job.workers.call(request, env, job.log, job.target.limits.timeout, secrets)
-    if reply.dead is not None or reply.timed_out:
-        raise StageFailed(*describe_exit(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
-    if reply.error:
-        raise StageFailed(reply.error, 1)
+    if isinstance(reply, Exit):
+        raise StageFailed(*describe_exit(reply, job.target.limits.timeout))
+    if reply:
+        raise StageFailed(reply, 1)
 
 
 def _ports_or_list(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]] | list[str]:
