@@ -49,6 +49,8 @@ _CONFIG = {
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
+# What is changed, in a form to be parsed.
+STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
 # Only the configuration of the repository is read.
 SETTINGS = {
     "GIT_CONFIG_NOSYSTEM": "1",

@@ -22,12 +22,8 @@ def usable_cpus(root: Path = ROOT) -> float:
     """CPUs that this process may use, as limited by its control groups; a quota may be a fraction."""
     allowed = getattr(os, "sched_getaffinity", None)  # macOS has none
     cpus = len(allowed(0)) if allowed else os.cpu_count() or 1
-    return min([float(cpus), *cpu_quotas(root)])
-
-
-def cpu_quotas(root: Path = ROOT) -> list[float]:
-    """CPUs by every limit that holds here: the limit of a group holds for all groups within it."""
-    return [quota for version, folder in _groups(root) if (quota := _quota(version, folder))]
+    quotas = (_quota(version, folder) for version, folder in _groups(root))  # a group's holds for all groups within it
+    return min([float(cpus), *filter(None, quotas)])
 
 
 def _groups(root: Path) -> Iterator[tuple[int, Path]]:

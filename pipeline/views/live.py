@@ -90,9 +90,7 @@ def _bar_row(progress: Progress, now: float, width: int, look: TerminalFeatures)
         (RED, f"{counts[FAILED]} failed" if FAILED in counts else ""),
         (PLAIN, f"{progress.done_count}/{progress.total}"),
     ]
-    words = [span for span in reversed(by_importance) if span[1]]
-    while len(words) > 1 and _total_width(words) > width:
-        del words[-1]
+    words = _fitting([span for span in reversed(by_importance) if span[1]], width)
     cells = min(BAR_WIDTH, width - _total_width(words) - 2)
     full = cells * progress.done_count // max(1, progress.total)
     done, open_ = look.bar
@@ -102,6 +100,13 @@ def _bar_row(progress: Progress, now: float, width: int, look: TerminalFeatures)
 
 def _spaced(spans: Sequence[Span]) -> list[Span]:
     return [part for n, span in enumerate(spans) for part in ([(PLAIN, "  "), span] if n else [span])]
+
+
+def _fitting(words: list[Span], width: int) -> list[Span]:
+    """As many of the words as fit, at least the first."""
+    while len(words) > 1 and _total_width(words) > width:
+        del words[-1]
+    return words
 
 
 def _total_width(words: Iterable[Span]) -> int:
@@ -119,9 +124,7 @@ def _places_row(progress: Progress, width: int) -> list[Span]:
         run, _, name = room.partition(":")
         label = f"{run}:{room_label(name)}" if several else room_label(name)
         words.append((DIM, f"{label} {taken[room]}/{progress.rooms[room]}"))
-    while len(words) > 1 and _total_width(words) > width:
-        del words[-1]
-    return _spaced(words)
+    return _spaced(_fitting(words, width))
 
 
 def _running_rows(progress: Progress, now: float, width: int, height: int, look: TerminalFeatures) -> list[list[Span]]:

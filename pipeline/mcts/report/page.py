@@ -22,7 +22,6 @@ from pipeline.mcts.report.wording import (
     settings_line,
     spec_settings,
 )
-from pipeline.views.pages import drawing
 from pipeline.views.pages.charts import ChartLine, ChartMark, ChartRow, line_chart, rows_chart, stairs
 from pipeline.views.pages.drawing import Scale, amount_scale, difference_scale, html_page, html_table, share_scale
 
@@ -220,7 +219,7 @@ def comparison_page(run: str, comparison: Record) -> str:
     sections = (_about_section, *(about_goals if comparison["goals"] else ()), settings_section)
     parts = [part for section in sections for part in section(comparison)]
     parts += refused_section(comparison["refused"])
-    return html_page(f"{run}: {comparison_headline(comparison)}", parts, f"{PAGE_STYLE}\n{drawing.chart_style()}")
+    return html_page(f"{run}: {comparison_headline(comparison)}", parts, PAGE_STYLE)
 
 
 def _about_section(comparison: Record) -> Iterator[str]:
