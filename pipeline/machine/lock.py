@@ -275,15 +275,10 @@ def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
         if try_lock(lock):
             return None
         before = end_holder(takeover)
-        _await_release(run, lock, before)
+        last = time.monotonic() + HOLDER_KILL_AFTER
+        while not try_lock(lock):  # its threads may end a moment after the process, and the lock with the last
+            now = read_holder(run)
+            if time.monotonic() > last or (now and now.created_at != before.created_at):
+                raise RunLocked(f"{lock_message(run, now)}: the lock is not free yet; try again")
+            time.sleep(PAUSE)
     return before
-
-
-def _await_release(run: str, lock: int, before: Holder) -> None:
-    """Wait for the lock of a process that is gone: its threads may end a moment later, and the lock with the last."""
-    last = time.monotonic() + HOLDER_KILL_AFTER
-    while not try_lock(lock):
-        now = read_holder(run)
-        if time.monotonic() > last or (now and now.created_at != before.created_at):
-            raise RunLocked(f"{lock_message(run, now)}: the lock is not free yet; try again")
-        time.sleep(PAUSE)

@@ -102,13 +102,15 @@ def output_paths(every: Iterable[TargetColumns]) -> dict[str, str]:
 
 def _refuse_clash(every: Sequence[TargetColumns]) -> NoReturn:
     writer: dict[str, tuple[Step, str]] = {}
-    for path, step, name in _each_output(every):
-        if path in writer:
-            step.keys.at("writes").wrong(
-                f"{path} is written by both {_writer_text(writer[path])} and {name};"
-                " give each its own, for instance with the names of its `for:` in the path"
-            )
-        writer[path] = (step, name)
+    for slots in every:
+        for name, *groups in zip(slots.names, *[column for _, column in slots.groups()], strict=True):
+            for path in chain(*groups):
+                if path in writer:
+                    slots.step.keys.at("writes").wrong(
+                        f"{path} is written by both {_writer_text(writer[path])} and {name};"
+                        " give each its own, for instance with the names of its `for:` in the path"
+                    )
+                writer[path] = (slots.step, name)
     for folder, (step, name) in {posixpath.dirname(path): by for path, by in writer.items()}.items():
         above = folder
         while above:
@@ -117,12 +119,6 @@ def _refuse_clash(every: Sequence[TargetColumns]) -> NoReturn:
                 step.keys.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
             above = posixpath.dirname(above)
     raise AssertionError("no two outputs are in each other's way")
-
-
-def _each_output(every: Iterable[TargetColumns]) -> Iterator[tuple[str, Step, str]]:
-    for slots in every:
-        for name, *groups in zip(slots.names, *[column for _, column in slots.groups()], strict=True):
-            yield from ((path, slots.step, name) for group in groups for path in group)
 
 
 def _writer_text(writer: tuple[Step, str]) -> str:
