@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.core.graph import Target
 from pipeline.errors import writing
-from pipeline.machine.process import Exit, Processes, copy_redacted, has_ended, redact_text, unnamed_file
+from pipeline.machine.process import Environment, Exit, Processes, copy_redacted, has_ended, redact_text, unnamed_file
 
 
 class _Worker(NamedTuple):
@@ -35,27 +35,20 @@ class Workers:
         self._processes = processes
         self._of_thread = local()
 
-    def call(
-        self,
-        request: dict[str, Any],
-        env: Mapping[str, str],
-        log: str,
-        timeout: float | None,
-        secrets: Mapping[str, str],
-    ) -> str | Exit:
+    def call(self, request: dict[str, Any], env: Environment, log: str, timeout: float | None) -> str | Exit:
         """Make a call: what went wrong, empty when nothing did; or how the process ended instead of an answer."""
-        worker = self._worker(env)
+        worker = self._worker(env.variables)
         with self._processes.deadline(worker.process, timeout) as late:
             answer = _exchange(worker.process, request)
         if answer is not None and not late.is_set():
             try:
-                _move_printed(worker.printed, log, secrets)
+                _move_printed(worker.printed, log, env.secrets)
             except OSError:
                 if not answer:  # otherwise it is the same disk that the function tells of
                     raise
-            return redact_text(answer, secrets) if answer else ""
+            return redact_text(answer, env.secrets) if answer else ""
         self._processes.end(worker.process)
-        _move_printed(worker.printed, log, secrets)
+        _move_printed(worker.printed, log, env.secrets)
         return Exit(worker.process.returncode, late.is_set())
 
     def _worker(self, env: Mapping[str, str]) -> _Worker:

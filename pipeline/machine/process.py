@@ -148,6 +148,13 @@ class Exit(NamedTuple):
     timed_out: bool = False
 
 
+class Environment(NamedTuple):
+    """Variables of a command, and those of them whose values must not appear in logs."""
+
+    variables: dict[str, str]
+    secrets: Mapping[str, str] = {}
+
+
 class BuildStopping(Exception):
     """Refusal to start anything new, because the build is being interrupted."""
 
@@ -171,20 +178,17 @@ class Processes:
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-    def environment(
-        self, run: str, fixed: Mapping[str, str], passed: Sequence[str]
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """Environment of a step of `run`, and the part of it that must not appear in logs."""
+    def environment(self, run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> Environment:
+        """Environment of a step of `run`."""
         secrets = {name: os.environ[name] for name in passed if name in os.environ}
-        return {**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets
+        return Environment({**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets)
 
     def run(
         self,
         argv: Sequence[str],
-        env: Mapping[str, str],
+        env: Environment,
         log: str,
         timeout: float | None = None,
-        secrets: Mapping[str, str] | None = None,
         *,
         cwd: str | None = None,
         stdin: IO[bytes] | int = subprocess.DEVNULL,
@@ -194,9 +198,9 @@ class Processes:
         """Run to the end or the timeout; what is left of its process group is ended too.
 
         Without a `stdout` of its own, all that it prints goes to the log."""
-        with writing(log), open(log, "ab") as output, redacted_output(secrets or {}, output) as printed:
+        with writing(log), open(log, "ab") as output, redacted_output(env.secrets, output) as printed:
             out = printed if stdout is None else stdout
-            child = self.start(argv, env, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
+            child = self.start(argv, env.variables, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:
                 with self.deadline(child, timeout) as late:
                     has_ended(child, wait=True)

@@ -11,7 +11,7 @@ import pytest
 from kit.project import PATIENCE
 
 from pipeline.machine.job import Workers
-from pipeline.machine.process import Exit, Processes
+from pipeline.machine.process import Environment, Exit, Processes
 
 CODE = """
 import os, subprocess, sys, threading, time
@@ -69,7 +69,7 @@ def prints(reads, writes):
 
 def call(workers: Workers, function: str, timeout: float | None = None, **env: str) -> str | Exit:
     request = {"file": "f.py", "function": function, "reads": [], "writes": [], "with": {}}
-    return workers.call(request, {"PATH": os.environ["PATH"], **env}, "log", timeout, {})
+    return workers.call(request, Environment({"PATH": os.environ["PATH"], **env}), "log", timeout)
 
 
 def error(workers: Workers, function: str, **env: str) -> str:
@@ -180,12 +180,12 @@ def test_threads_that_a_function_leaves_keep_nobody_waiting(workers: Workers, pr
 
 def test_what_cannot_be_asked_is_no_death_of_the_worker(workers: Workers) -> None:
     with pytest.raises(ValueError, match="unmarshallable"):
-        workers.call({"with": object()}, {}, "log", None, {})
+        workers.call({"with": object()}, Environment({}), "log", None)
 
 
 def test_whatever_is_printed_is_in_the_log_without_secrets(workers: Workers) -> None:
     request = {"file": "f.py", "function": "prints", "reads": [], "writes": [], "with": {}}
-    assert workers.call(request, {"A": "x" * 9}, "log", None, {"A": "x" * 9}) == WELL
+    assert workers.call(request, Environment({"A": "x" * 9}, {"A": "x" * 9}), "log", None) == WELL
     assert Path("log").read_text() == ("[A]" * 11 + "\n") * 50_000
 
 
@@ -198,8 +198,8 @@ def test_what_is_printed_is_in_the_log_in_its_order_and_before_the_traceback(wor
 
 def test_what_is_printed_before_a_timeout_is_in_the_log_without_secrets(workers: Workers) -> None:
     request = {"file": "f.py", "function": "hangs", "reads": [], "writes": [], "with": {}}
-    env = {"PATH": os.environ["PATH"], "A": "secret"}
-    assert workers.call(request, env, "log", 1, {"A": "secret"}) == Exit(-15, timed_out=True)
+    env = Environment({"PATH": os.environ["PATH"], "A": "secret"}, {"A": "secret"})
+    assert workers.call(request, env, "log", 1) == Exit(-15, timed_out=True)
     assert Path("log").read_text() == "last words of [A]\n"
 
 
@@ -230,7 +230,7 @@ def test_relative_imports_start_from_the_folder_of_the_file(workers: Workers) ->
     Path("lib/deep/b.py").write_text("from ..a import A\nB = A + 1\n")
     Path("lib/deep/f.py").write_text("from . import b\nfrom ..a import A\ndef f(r, w):\n    raise ValueError(A, b.B)\n")
     request = {"file": "lib/deep/f.py", "function": "f", "reads": [], "writes": [], "with": {}}
-    assert workers.call(request, {"PATH": os.environ["PATH"]}, "log", None, {}) == "ValueError: (1, 2)"
+    assert workers.call(request, Environment({"PATH": os.environ["PATH"]}), "log", None) == "ValueError: (1, 2)"
 
 
 def test_an_edited_module_in_a_folder_is_imported_anew_however_it_is_named(workers: Workers) -> None:
