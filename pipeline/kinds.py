@@ -109,9 +109,8 @@ class HoldoutModule(Protocol):
 
 
 class ProveModule(Protocol):
-    """Module for kinds with a `ledger` in their specs; its FLAGS stand for keys of a spec.
+    """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
-    VARIABLES: of the environment, that say what flags may say
     spec_for_bank: the spec of a bank that has none
     with_overrides: with values of options and variables in place of the spec's, by the keys of FLAGS and VARIABLES"""
 

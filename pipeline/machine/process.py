@@ -17,7 +17,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from operator import call
 from subprocess import Popen
@@ -148,6 +148,11 @@ class Exit(NamedTuple):
     timed_out: bool = False
 
 
+def set_variables(names: Iterable[str]) -> dict[str, str]:
+    """Our own variables of these names, as far as they are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 class Environment(NamedTuple):
     """Variables of a command, and those of them whose values must not appear in logs."""
 
@@ -168,7 +173,7 @@ class Processes:
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
         self._marks = {run: os.path.abspath(f"runs/{run}") for run in runs}
-        self._base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+        self._base = set_variables(ALLOWED)
         self._locks = tuple(locks)
         self._live: dict[int, Popen[bytes]] = {}
         self._lock = Lock()
@@ -180,7 +185,7 @@ class Processes:
 
     def environment(self, run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> Environment:
         """Environment of a step of `run`."""
-        secrets = {name: os.environ[name] for name in passed if name in os.environ}
+        secrets = set_variables(passed)
         return Environment({**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets)
 
     def run(

@@ -34,7 +34,7 @@ from pipeline.models.contract import (
     usage_in,
     value_at,
 )
-from pipeline.store.files import write_all
+from pipeline.store.files import read_bytes, write_all
 
 TIMEOUT = 3600.0
 
@@ -102,10 +102,7 @@ def _run(backend: BackendKeys, question: Question, desk: CallContext, env: Envir
             with open(question.log, "ab") as log:
                 copy_redacted(out.fileno(), log, env.secrets)
         out.seek(0)
-        written = None
-        if os.path.isfile(answer):
-            with open(answer, "rb") as file:
-                written = file.read().decode(errors="replace")
+        written = read_bytes(answer).decode(errors="replace") if os.path.isfile(answer) else None
         return ended, out.read().decode(errors="replace"), written
 
 
