@@ -27,6 +27,10 @@ class BuildInterrupted(Exception):
         self.number = number
 
 
+def not_built(run: str, what: str = "it") -> SpecError:
+    return SpecError(f"{run}: nothing is recorded of {what} yet; `coppice {run}` builds it")
+
+
 @contextmanager
 def writing(path: str) -> Iterator[None]:
     """Name `path` in an error of a write, which names no file; an error of a copy names the file it has read."""

@@ -25,7 +25,7 @@ from pipeline.lean.repl import process
 from pipeline.lean.repl.pool import Pool
 from pipeline.lean.toolchain.wasm import ready_toolchain
 from pipeline.mcts.search import guides
-from pipeline.mcts.search.evaluator import Guide
+from pipeline.mcts.search.guides import Guide
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 SHARE = 0.05  # of CPU, for the tree's maths

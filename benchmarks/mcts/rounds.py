@@ -38,8 +38,8 @@ class Coppice:
         taken = self.tree.take(node, 1)
         self.told += 1
         goal = self.model.Subgoal(str(self.told), "", VALUE)
-        attempt = self.model.Attempt(taken[0] if taken else "t0", (goal,))
-        self.tree.land(node, taken, self.model.Outcome(self.told, (attempt,), () if taken else self.moves))
+        attempt = self.model.TacticAttempt(taken[0] if taken else "t0", (goal,))
+        self.tree.land(node, taken, self.model.ExpandOutcome(self.told, (attempt,), () if taken else self.moves))
         self.tree.backup(path, node)
 
     def standing(self) -> None:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from benchmarks.bank import Metered, Patient
 from pipeline.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
 from pipeline.mcts.run import engine
+from pipeline.mcts.run.evaluator import Evaluator
 from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
-from pipeline.mcts.search.evaluator import Evaluator, Guide
+from pipeline.mcts.search.guides import Guide
 from pipeline.mcts.search.nodes import STATUS_WORDS
 from pipeline.mcts.search.records import Budget, Expand, ExpandOutcome, Expansion, SearchRules
 from pipeline.proof.workers import micro

@@ -7,8 +7,8 @@ names      the commands of `coppice`, where each is, and the names that no run m
 project    the specs of a project, the plans made of them, frozen until a spec or this package changes
 session    one look at a project: plans, records, and which targets are in doubt
 outputs    staging, logs, and inputs as their makers wrote them
-make       one target: found fresh, recalled from the store, or run
-board      shared by the threads of a build: the next target, and the news of it
+make       one target: found fresh, recalled or run, with retries; equal work is done once
+board      the queue of the threads of a build: the next target, and the news of it
 rehearsal  a build without building: forecasts, statuses, times, the plan
 runner     doit's side of a build: targets as its tasks, receipts as its database, its runner with our rooms
 inquiry    answers to `why` and `info`, which views put into words"""

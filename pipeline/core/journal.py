@@ -13,8 +13,7 @@ journal_differences   does the same to say which line would be another one now; 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pipeline.errors import cut_text
@@ -59,8 +58,7 @@ class Journal(Generic[P]):
 
 def journal_line(number: int, what: str, /, **fields: Any) -> str:
     """Numbered from 1, so that a line that is missing shows."""
-    fields = {"n": number, "what": what, **fields}
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps({"n": number, "what": what, **fields}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def split_lines(content: bytes) -> list[str]:
@@ -72,7 +70,7 @@ J = TypeVar("J", bound=Journal[Any])
 
 
 class JournalForm(NamedTuple, Generic[J]):
-    """How the journals of one kind of policy are read.
+    """The form of the journals of one kind of policy.
 
     begin: a journal from the fields of a first line
     steps: for each word that a further line may have as its `what`, how its question is asked again"""
@@ -93,9 +91,9 @@ class JournalDifference(NamedTuple):
 class JournalDiffers(Exception):
     """Other code wrote the journal, or it was edited."""
 
-    def __init__(self, difference: JournalDifference) -> None:
-        super().__init__(f"line {difference.line}: {difference.now} instead of what is recorded")
-        self.difference = difference
+    def __init__(self, line: int, recorded: str, now: str) -> None:
+        super().__init__(f"line {line}: {now} instead of what is recorded")
+        self.difference = JournalDifference(line, recorded, now)
 
 
 def resume(form: JournalForm[J], lines: Sequence[str], write: Write, first: str | None = None) -> J:
@@ -103,28 +101,38 @@ def resume(form: JournalForm[J], lines: Sequence[str], write: Write, first: str 
 
     `first`: the line that it must begin with, if its own rules are not to be taken for the right ones.
     Raises JournalDiffers at the first line that is not written again byte for byte."""
+    journal: J | None = None
     again: list[str] = []
-    if not lines:
-        raise JournalDiffers(JournalDifference(1, "", "a journal begins with its rules"))
-    if first is not None:
-        _compare(1, lines[0], first)
-    with _readable(1, lines[0]):
-        journal = form.begin(_of_version(form.version, json.loads(lines[0])), again.append)
-    _compare(1, lines[0], *again)
-    for number, recorded in enumerate(lines[1:], start=2):
-        again.clear()
-        with _readable(number, recorded):
+    for number, recorded in enumerate(lines, start=1):
+        if number == 1 and first is not None and recorded != first:
+            raise JournalDiffers(1, recorded, first)
+        try:
             fields = json.loads(recorded)
-            form.steps[fields["what"]](journal, fields)
-        _compare(number, recorded, *again)
+            if journal is None:
+                journal = _begin(form, fields, again.append)
+            else:
+                form.steps[fields["what"]](journal, fields)
+        except (KeyError, RecursionError, TypeError, ValueError) as error:  # edited, or of another version
+            raise JournalDiffers(number, recorded, f"{type(error).__name__}: {error}") from error
+        if again != [recorded]:
+            raise JournalDiffers(number, recorded, "".join(again))
+        again.clear()
+    if journal is None:
+        raise JournalDiffers(1, "", "a journal begins with its rules")
     journal.write = write
     return journal
+
+
+def _begin(form: JournalForm[J], fields: Fields, write: Write) -> J:
+    if fields["version"] != form.version:
+        raise ValueError(f"a journal of version {fields['version']}; this is {form.version}")
+    return form.begin(fields, write)
 
 
 def journal_differences(
     form: JournalForm[J], lines: Sequence[str], first: str | None = None
 ) -> list[JournalDifference]:
-    """Where the journal is not what its policy writes now: empty, or the first such line."""
+    """The first line that is not what the policy writes now, if there is one."""
     try:
         resume(form, lines, lambda line: None, first)
     except JournalDiffers as error:
@@ -138,23 +146,3 @@ def difference_lines(differences: Iterable[Mapping[str, Any]]) -> list[str]:
         f"{each['path']}:{each['line']}: recorded {cut_text(each['recorded'])}, decided again {cut_text(each['now'])}"
         for each in differences
     ]
-
-
-def _of_version(version: int, fields: Fields) -> Fields:
-    if fields["version"] != version:
-        raise ValueError(f"a journal of version {fields['version']}; this is {version}")
-    return fields
-
-
-@contextmanager
-def _readable(number: int, recorded: str) -> Iterator[None]:
-    """A line that speaks of what is not there was edited, or is of another version."""
-    try:
-        yield
-    except (KeyError, RecursionError, TypeError, ValueError) as error:
-        raise JournalDiffers(JournalDifference(number, recorded, f"{type(error).__name__}: {error}")) from error
-
-
-def _compare(number: int, recorded: str, *now: str) -> None:
-    if now != (recorded,):
-        raise JournalDiffers(JournalDifference(number, recorded, "".join(now)))

@@ -1,6 +1,7 @@
 """Recipe of a target: all that decides what it writes besides the contents it reads; and the key of both.
 
-Position (names, paths of outputs) is left out, so that a renamed run or a moved slot finds its results again."""
+Position (names, paths of outputs) is left out, so that a renamed run or a moved slot finds its results again.  The path
+of an input counts only where a kind puts it into `params`, as `steps/plan` does with paths that a command is told."""
 
 from __future__ import annotations
 

@@ -8,16 +8,24 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha1
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.git.command import GitProblem, checked_sha, git, split_names
+from pipeline.git.command import SETTINGS, GitProblem, checked_sha, git, split_names
 from pipeline.store.files import append_all
+
+if TYPE_CHECKING:
+    from git import Repo
+
 
 WHO = "Coppice <coppice@localhost>"
 EPOCH = 946_684_800  # 2000-01-01T00:00:00Z
+# Variables by which git tells its hooks where the repository is.  GitPython would take them for ours.
+_CALLERS = ["GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"]
+_CALLERS += ["GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"]
 
 
 class ParentCommit(NamedTuple):
@@ -29,6 +37,18 @@ class ParentCommit(NamedTuple):
 
 class NoCommit(GitProblem):
     """A commit is missing; it can be made again from its record, where there is one."""
+
+
+@contextmanager
+def open_with_gitpython(repo: str) -> Iterator[Repo]:
+    """Open a repository with GitPython, closed afterwards: an open one keeps processes of git."""
+    for name in _CALLERS:
+        os.environ.pop(name, None)
+    from git import Repo
+
+    with Repo(repo, expand_vars=False) as found:
+        found.git.update_environment(**SETTINGS, GIT_DIR=repo)
+        yield found
 
 
 def has_commit(repo: str, commit: str) -> bool:
@@ -108,7 +128,7 @@ def _with_header(kind: bytes, text: bytes) -> bytes:
     return b"%b %d\0%b" % (kind, len(text), text)
 
 
-LINK, SUBMODULE = "120000", "160000"  # modes of a symbolic link, whose blob is its target, and of another repository
+LINK = "120000"  # the mode of a symbolic link, whose blob is its target
 _NONE = "000000"
 
 
@@ -184,7 +204,7 @@ class Counts(NamedTuple):
 
 
 def diff_stat(repo: str, a: str, b: str) -> tuple[FileStat, ...]:
-    """The changes between two commits; names may hold anything."""
+    """The changes between two commits, by git: GitPython fails on names with newlines or not in UTF-8."""
     form = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
     listed = split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo))
     rows = [row.split("\t", 2) for row in listed]

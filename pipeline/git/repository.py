@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pipeline.core.text import join_names
 from pipeline.git.command import STATUS, GitProblem, git, repository_lock, split_names, users_git
-from pipeline.git.objects import EPOCH, SUBMODULE, has_commit, read_blobs, tree_entries, tree_hash, write_commit
+from pipeline.git.objects import EPOCH, has_commit, open_with_gitpython, tree_hash, write_commit
 from pipeline.git.refs import is_pinned, pin, pin_by_git
 from pipeline.store.files import read_bytes, write_whole
 
@@ -145,10 +145,10 @@ def check_whole(place: RepoLocation) -> None:
     """Refuse a repository that lacks history or objects: a search reads them for long, without a network."""
     if git("rev-parse", "--is-shallow-repository", repo=place.git_dir) == b"true\n":
         raise GitProblem(f"{place.folder}: is a shallow clone; run git fetch --unshallow there first")
-    for key, usual in (("objectformat", "sha1"), ("refstorage", "files"), ("partialclone", "")):
-        words = ("config", "--local", "--default", usual, f"extensions.{key}")
-        if (value := git(*words, repo=place.git_dir).decode(errors="replace").strip()) != usual:
-            raise GitProblem(f"{place.folder}: extensions.{key} = {value} is not supported; use a plain clone")
+    with open_with_gitpython(place.git_dir) as found, found.config_reader("repository") as config:
+        for key, usual in (("objectformat", "sha1"), ("refstorage", "files"), ("partialclone", "")):
+            if (value := config.get_value("extensions", key, usual)) != usual:
+                raise GitProblem(f"{place.folder}: extensions.{key} = {value} is not supported; use a plain clone")
 
 
 def check_clean(place: RepoLocation) -> None:
@@ -267,16 +267,16 @@ def _head_commit(place: RepoLocation, run: str) -> tuple[str, str]:
 
 
 def _checked_head(place: RepoLocation) -> str:
-    try:
-        commit = git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", repo=place.git_dir).decode().strip()
-    except GitProblem as problem:
-        raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit") from problem
-    entries = tree_entries(place.git_dir, commit)
-    attributes = {path: entry.blob for path, entry in entries.items() if os.path.basename(path) == ".gitattributes"}
-    if modules := [path for path, entry in entries.items() if entry.mode == SUBMODULE]:
-        path = f"{place.folder}/{modules[0]}"
-        raise GitProblem(f"{path}: submodules are not supported; a candidate is one tree of files")
-    texts = read_blobs(place.git_dir, attributes.values()) if attributes else {}
-    for path, blob in attributes.items():
-        check_attributes(f"{place.folder}/{path}", texts[blob])
-    return commit
+    with open_with_gitpython(place.git_dir) as found:
+        if not found.head.is_valid():
+            raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit")
+        from git import Blob, Submodule
+
+        commit = found.head.commit
+        for item in commit.tree.traverse(ignore_self=True):
+            if isinstance(item, Submodule):
+                path = f"{place.folder}/{item.path}"
+                raise GitProblem(f"{path}: submodules are not supported; a candidate is one tree of files")
+            if isinstance(item, Blob) and item.name == ".gitattributes":
+                check_attributes(f"{place.folder}/{item.path}", item.data_stream.read())
+        return commit.hexsha

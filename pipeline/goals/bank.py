@@ -170,9 +170,9 @@ def _writable_text(field: str, text: str) -> str:
     return text
 
 
-def _expect(field: str, value: Any, kind: type, wanted: str) -> Any:
+def _expect(field: str, value: Any, kind: type, expected: str) -> Any:
     if not isinstance(value, kind):
-        raise RowError(f"{field}: found {_KINDS[type(value)]}; use {wanted}")
+        raise RowError(f"{field}: found {_KINDS[type(value)]}; use {expected}")
     return value
 
 
@@ -293,17 +293,14 @@ def goal_from_json(record: Mapping[str, Any]) -> Goal:
 MOST_ROWS = 10  # rows that are listed
 
 
-def refused_rows(refusals: Sequence[str]) -> Iterator[str]:
-    """Lines about rows that do not count."""
-    return _titled_list("row", "of the bank not counted", refusals)
+def bank_lines(file: str, refused: Iterable[Refusal], goals: Iterable[Goal], has_library: bool) -> Iterator[str]:
+    """Lines about rows that do not count, and about goals that may not say what they seem to."""
+    doubted = (each for goal in goals for each in doubts(goal, has_library))
+    yield from _titled_list("row", "of the bank not counted", [refusal_line(file, each) for each in refused])
+    yield from _titled_list("warning", "about what the bank says", [refusal_line(file, each) for each in doubted])
 
 
-def doubt_lines(doubts: Sequence[str]) -> Iterator[str]:
-    """Lines about rows that count, but may not say what they seem to."""
-    return _titled_list("warning", "about what the bank says", doubts)
-
-
-def _titled_list(what: str, whose: str, lines: Sequence[str]) -> Iterator[str]:
+def _titled_list(noun: str, title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         more = [f"and {len(lines) - MOST_ROWS} more"] if len(lines) > MOST_ROWS else []
-        yield "\n  ".join([f"{plural(len(lines), what)} {whose}:", *lines[:MOST_ROWS], *more]) + "\n"
+        yield "\n  ".join([f"{plural(len(lines), noun)} {title}:", *lines[:MOST_ROWS], *more]) + "\n"

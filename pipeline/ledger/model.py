@@ -94,13 +94,13 @@ def insert_into(table: str, columns: Sequence[str]) -> str:
 
 
 def attempt_row(attempt: Attempt) -> tuple[Any, ...]:
-    values = {**vars(attempt), **attempt.key._asdict()}
-    for name in ("goal_text", "error"):
-        values[name] = storable_text(values[name])
-    for name in ("tactics", "subgoals"):
-        values[name] = json_list(values[name])
-    values["metadata"] = json.dumps(dict(attempt.metadata), sort_keys=True)
-    return tuple(values[name] for name in ATTEMPT_COLUMNS)
+    key = attempt.key
+    return (
+        key.goal_hash, storable_text(attempt.goal_text), key.strategy, int(attempt.success), attempt.time_seconds,
+        json_list(attempt.tactics), attempt.timestamp, storable_text(attempt.error), int(attempt.verified),
+        json_list(attempt.subgoals), json.dumps(dict(attempt.metadata), sort_keys=True), key.config, key.toolchain,
+        key.budget, attempt.run,
+    )  # fmt: skip
 
 
 def attempt_of(row: Sequence[Any]) -> Attempt:

@@ -12,8 +12,8 @@ from pipeline.lean.backends.keys import DEFAULT_LEDGER
 from pipeline.lean.model import LeanKeys
 from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, SPEC, bank_ids
 from pipeline.mcts.search.records import Expansion, SearchRules
-from pipeline.mcts.spec.model import Guides, MctsSpec
-from pipeline.mcts.spec.scenario import OPTIONS, ErrorWording, make_scenario
+from pipeline.mcts.spec.model import GuideNames, MctsSpec
+from pipeline.mcts.spec.scenario import OPTIONS, make_scenario
 from pipeline.spec_fields import Field
 from pipeline.store.state import signature
 
@@ -30,35 +30,26 @@ FLAGS = (*SCENARIO_FLAGS.values(), _flag(SPEC[POLICY_KEY]))
 VARIABLES = ()
 
 
-def flag_word(key: str) -> str:
-    """As a message about the command line has it."""
-    return f"--{SCENARIO_FLAGS[key].key.replace('_', '-')}"
-
-
-def scenario_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that tell of one, by its keys."""
-    return {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
-
-
-FLAG_SCENARIO = "flags"
-
-
 def spec_for_bank(bank: str) -> MctsSpec:
-    signed = signature(bank)
+    sources = {bank: signature(bank)}
     rules = SearchRules(DEFAULT_BUDGET, expansion=Expansion(attempts=DEFAULT_ATTEMPTS))
-    lean = LeanKeys(processes=DEFAULT_PROCESSES)
-    return MctsSpec("", 1, bank, bank_ids(bank), lean, (0,), rules, Guides(), (), DEFAULT_LEDGER, None, {bank: signed})
+    lean, by = LeanKeys(processes=DEFAULT_PROCESSES), GuideNames()
+    return MctsSpec("", 1, bank, bank_ids(bank), lean, (0,), rules, by, (), DEFAULT_LEDGER, None, sources)
 
 
 def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:
     if policy := values.get(FLAG_PREFIX + POLICY_KEY):
         rules = spec.rules
         spec = spec._replace(rules=rules._replace(expansion=rules.expansion._replace(policy=policy)))
-    told = scenario_values(values)
-    if spec.scenarios and not told:
+    given = {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
+    if spec.scenarios and not given:
         return spec
-    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, told, ErrorWording(_refuse, flag_word)),))
+    return spec._replace(scenarios=(make_scenario("flags", given, _refuse, _flag_word),))
 
 
 def _refuse(_key: str, what: str) -> NoReturn:
     raise SpecError(f"mcts: {what}")
+
+
+def _flag_word(key: str) -> str:
+    return f"--{SCENARIO_FLAGS[key].key.replace('_', '-')}"

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
-from pipeline.goals.bank import doubt_lines, doubts, goal_from_json, refusal_line, refused_rows
+from pipeline.goals.bank import bank_lines, goal_from_json
 from pipeline.lean.backends.keys import has_library
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
@@ -40,36 +40,25 @@ class MctsFollower:
             self._looked.add(goal_of_target(target))
 
     def finish(self, stopped: bool) -> str:
-        return "".join([*refused_rows([*self._refused()]), *doubt_lines([*self._doubts()]), *self._results()])
+        lines = [*self._bank_lines()]
+        if self._compared:
+            headline = comparison_headline(load(path_of_port(self._compared, "comparison.json")))
+            lines.append(f"{headline}. See {path_of_port(self._compared, 'comparison.html')}.")
+        return "".join(lines)
 
-    def _refused(self) -> Iterator[str]:
-        """Refused rows: all of a bank that was read anew, else those looked at now."""
+    def _bank_lines(self) -> Iterator[str]:
+        """Refused rows, all of a bank that was read anew, else those looked at now; doubts about goals looked at."""
         if self._rows is None or not (self._reread or self._looked):
             return
-        (bank,) = dict(self._rows.reads)["bank"]
         # where all was compared every goal is up to date
         known = self._goals if self._compared else {name: self._goals[name] for name in self._looked}
         goals = {name: load(path_of_port(target, "goal.json")) for name, target in known.items()}
-        for each in row_refusals(load(path_of_port(self._rows, ROW_INDEX)), goals):
-            if self._reread or each.id in self._looked:
-                yield refusal_line(bank, each)
-
-    def _doubts(self) -> Iterator[str]:
-        """Doubts about goals that were looked at now."""
-        if self._rows is None or not self._looked:
-            return
+        rows = load(path_of_port(self._rows, ROW_INDEX))
+        refused = [each for each in row_refusals(rows, goals) if self._reread or each.id in self._looked]
+        looked = sorted((rows["lines"][name], name) for name in self._looked if REFUSED not in goals[name])
+        counted = [goal_from_json({**goals[name], "id": name, "line": line}) for line, name in looked]
         (bank,) = dict(self._rows.reads)["bank"]
-        lines = load(path_of_port(self._rows, ROW_INDEX))["lines"]
-        for name in sorted(self._looked, key=lines.__getitem__):
-            row = load(path_of_port(self._goals[name], "goal.json"))
-            if REFUSED not in row:
-                goal = goal_from_json({**row, "id": name, "line": lines[name]})
-                yield from (refusal_line(bank, each) for each in doubts(goal, has_library(self._goals[name])))
-
-    def _results(self) -> Iterator[str]:
-        if self._compared:
-            found = load(path_of_port(self._compared, "comparison.json"))
-            yield f"{comparison_headline(found)}. See {path_of_port(self._compared, 'comparison.html')}."
+        yield from bank_lines(bank, refused, counted, has_library(next(iter(self._goals.values()))))
 
 
 follower = MctsFollower

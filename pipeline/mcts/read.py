@@ -13,7 +13,7 @@ from pipeline.lean.model import LeanKeys
 from pipeline.mcts.search import guides, records
 from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, SearchRules, SelectionRules
 from pipeline.mcts.spec import scenario
-from pipeline.mcts.spec.model import Guides, MctsSpec
+from pipeline.mcts.spec.model import GuideNames, MctsSpec
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Schema, Table, Values
 from pipeline.store.state import signature
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def _seeds(item: Item, what: str) -> tuple[int, ...]:
-    """So many from 0 on, or those that are listed."""
+    """The numbers from 0 on, or those that are listed."""
     if not item.is_list:
         return tuple(range(item.count(what, 1, MOST_SEEDS)))
     found = tuple(each.count(what, 0, MOST_SEED) for each in item.items(what))
@@ -51,7 +51,7 @@ def _guide(choose: Callable[[str], object], names: Mapping[str, object]) -> Read
 
 
 def _check_word(item: Item, ask: Callable[[str], T], word: str) -> T:
-    """What is wrong with the word is wrong there."""
+    """Point to the item if the word is refused."""
     try:
         return ask(word)
     except SpecError as error:
@@ -114,7 +114,7 @@ SPEC = Table(
     LEDGER._replace(help="where what came of each search is kept; runs may share it"),
     fields.STORE,
     *scenario.SCENARIO,
-    defaults={**SelectionRules._field_defaults, **DEFAULT_BUDGET._asdict(), **Guides._field_defaults},
+    defaults={**SelectionRules._field_defaults, **DEFAULT_BUDGET._asdict(), **GuideNames._field_defaults},
     rules=_ONE_OR_SEVERAL,
 )  # fmt: skip
 
@@ -126,18 +126,15 @@ def read(item: Item, name: str) -> MctsSpec:
     scenarios = scenario.read_scenarios(top)
     if (searches := len(goals) * len(seeds) * len(scenarios)) > MOST_SEARCHES:
         item.wrong(f"spec: goals, seeds and scenarios make {searches:,} searches; at most {MOST_SEARCHES:,}")
-    found: MctsSpec = top.record(
-        MctsSpec,
-        name=name,
-        line=item.line,
-        goals=goals,
-        seeds=seeds,
-        rules=_rules(top),
-        guides=_guides(top),
-        scenarios=scenarios,
-        sources=sources,
-    )
-    return found
+    expansion = Expansion(top["expansion_policy"], top["attempts"])
+    explore = top["explore"] if "explore" in top else EXPLORE[top["selection"]]
+    rules = SearchRules(top.record(Budget), top.record(SelectionRules, explore=explore), expansion)
+    by: GuideNames = top.record(GuideNames)
+    if by.as_of and by.priors != guides.LEDGER_PRIORS:
+        top.wrong("as_of", f"as_of: it says when the ledger was read, for priors: {guides.LEDGER_PRIORS}; leave it out")
+    own = {"name": name, "line": item.line, "goals": goals, "seeds": seeds, "sources": sources}
+    spec: MctsSpec = top.record(MctsSpec, rules=rules, guides=by, scenarios=scenarios, **own)
+    return spec
 
 
 def _goals(top: Values) -> tuple[tuple[str, ...], Mapping[str, int]]:
@@ -165,24 +162,9 @@ def bank_ids(bank: str) -> tuple[str, ...]:
         with open(bank, "rb") as file:
             rows = read_bank(file.read())
     except OSError as error:
-        made = (
-            f"`coppice {bank.split('/')[1]}` may make it" if bank.startswith("runs/") else "it has a goal in each row"
-        )
-        raise SpecError(f"bank: {bank} cannot be read: {error.strerror}; {made}") from error
+        tip = f"`coppice {bank.split('/')[1]}` may make it" if bank.startswith("runs/") else "it has a goal in each row"
+        raise SpecError(f"bank: {bank} cannot be read: {error.strerror}; {tip}") from error
     if not rows.goals:
         first = f", the first: {refusal_line(bank, rows.refused[0])}" if rows.refused else ""
         raise SpecError(f"bank: {bank}: no row is a goal{first}")
     return tuple(goal.id for goal in rows.goals)
-
-
-def _rules(top: Values) -> SearchRules:
-    expansion = Expansion(top["expansion_policy"], top["attempts"])
-    explore = top["explore"] if "explore" in top else EXPLORE[top["selection"]]
-    return SearchRules(top.record(Budget), top.record(SelectionRules, explore=explore), expansion)
-
-
-def _guides(top: Values) -> Guides:
-    found: Guides = top.record(Guides)
-    if found.as_of and found.priors != guides.LEDGER_PRIORS:
-        top.wrong("as_of", f"as_of: it says when the ledger was read, for priors: {guides.LEDGER_PRIORS}; leave it out")
-    return found

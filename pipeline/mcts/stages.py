@@ -1,13 +1,11 @@
 """Stages of an mcts run: the table by name, and those before and after the searches.
 
-Before: rows of the bank, which of them are goals, and what the ledger knows of tactics. Where rows stand in the bank
-is kept apart from them: a row that is moved is the same goal. After: all searches compared, a statement that is there
-twice counting once."""
+Before: rows of the bank, which of them are goals, and what the ledger knows of tactics. After: all searches
+compared."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
 
@@ -18,12 +16,12 @@ from pipeline.lean.backends.table import shared_lean, with_lean_faults
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.job import Job, JobFiles, Stage, StageFailed, input_path, output_path
 from pipeline.mcts.plan import ROW_INDEX, goal_of_target
-from pipeline.mcts.report.compare import ComparedRun, comparison_record
-from pipeline.mcts.report.figures import REFUSED, row_refusals, searches_csv
+from pipeline.mcts.report.compare import comparison_record
+from pipeline.mcts.report.figures import REFUSED, SearchFigures, row_refusals, searches_csv
 from pipeline.mcts.report.page import comparison_page
-from pipeline.mcts.search.guides import family_shares as shares_of
+from pipeline.mcts.search.guides import family_shares
 from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
-from pipeline.store.records import Record, load, save, write
+from pipeline.store.records import load, save, write
 
 # Of a row, what decides a search; the rest may be edited.
 DECIDING_FIELDS = ("text", "context")
@@ -53,34 +51,25 @@ def check_goal(job: Job) -> None:
 def snapshot_shares(job: Job) -> None:
     toolchain = load(input_path(job, "toolchain.json"))["version"]
     with closing(LedgerReader(job.target.params["ledger"])) as ledger:
-        save(output_path(job, "shares.json"), {"shares": shares_of(ledger.attempts_by_key(toolchain).values())})
+        save(output_path(job, "shares.json"), {"shares": family_shares(ledger.attempts_by_key(toolchain).values())})
 
 
 def write_comparison(job: JobFiles) -> None:
-    params, searches = job.target.params, search_records(job)
-    lean, malformed = load(input_path(job, "toolchain.json")), load(input_path(job, ROW_INDEX))["refused"]
-    run = ComparedRun(params["budget"], params["shared"], lean, params["bank"], malformed)
-    comparison = comparison_record(params["scenarios"], searches, run)
+    """Compare all searches; a statement that is there twice counts once."""
+    params, rows = job.target.params, load(input_path(job, ROW_INDEX))
+    goals = {name: load(path) for name, path in zip(params["goals"], job.reads["goals"], strict=True)}
+    refused = {each.id: {"status": REFUSED, "error": each.why} for each in row_refusals({**rows, "refused": []}, goals)}
+    searches = [
+        SearchFigures(scenario, seed, goal, **{**load(path), **refused.get(goal, {})})
+        for (scenario, seed, goal), path in zip(params["cells"], job.reads["summaries"], strict=True)
+    ]
+    facts = {name: params[name] for name in ("bank", "budget", "shared")}
+    facts = {"lean": load(input_path(job, "toolchain.json")), **facts}
+    comparison = comparison_record(params["scenarios"], searches, facts, rows["refused"])
     # scenarios in the order of the spec, which sorted keys would lose
     write(output_path(job, "comparison.json"), json.dumps(comparison, indent=1, ensure_ascii=False) + "\n")
     write(output_path(job, "comparison.csv"), searches_csv(searches))
     write(output_path(job, "comparison.html"), comparison_page(job.target.run, comparison))
-
-
-def search_records(job: JobFiles) -> list[Record]:
-    """Records of all searches; a statement that is there twice counts once."""
-    wrong, cells = _refused_goals(job), zip(job.target.params["cells"], job.reads["summaries"], strict=True)
-    return [
-        {"scenario": scenario, "seed": seed, "goal": goal, **load(path), **wrong.get(goal, {})}
-        for (scenario, seed, goal), path in cells
-    ]
-
-
-def _refused_goals(job: JobFiles) -> Mapping[str, Record]:
-    """Refused goals, with the reason."""
-    goals = {name: load(path) for name, path in zip(job.target.params["goals"], job.reads["goals"], strict=True)}
-    found = row_refusals({**load(input_path(job, ROW_INDEX)), "refused": []}, goals)
-    return {each.id: {"status": REFUSED, "error": each.why} for each in found}
 
 
 STAGES = {

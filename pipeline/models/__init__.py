@@ -5,4 +5,4 @@ Not pure.  Imports store.files, machine and errors.
 contract  questions, answers with their cost, and the two ways in which asking fails
 calls     calls on disk: a question that was paid for is not asked again
 openai    a model behind an HTTP endpoint
-ask       asks a backend by its name; a command, a recording"""
+ask       asks a backend by its name; a command, confined, or a recording"""

@@ -6,7 +6,7 @@ order: schedule (pure), spec, run, workers. No folder imports the front, and no 
 read          YAML -> ProofSpec
 plan          spec -> targets
 stages        table of what targets do, and the short stages: check the bank, check the proofs, write the report
-search_stage  the stages that search: `prove` for a bank, `pursue` for open goals of the ledger
+search_stage  the stages that search: `prove` a bank, `pursue` open goals of the ledger; seeds of samples
 describe      target -> words for people
 flags         options and variables in place of keys, and the specs and targets made from them
 follow        follower of a build: the lines at its end

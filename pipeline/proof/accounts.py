@@ -9,7 +9,7 @@ from typing import Any
 from pipeline.core.graph import Target
 from pipeline.core.journal import difference_lines, journal_differences, split_lines
 from pipeline.core.text import duration, plural
-from pipeline.errors import SpecError, cut_text, did_you_mean
+from pipeline.errors import SpecError, cut_text, did_you_mean, not_built
 from pipeline.proof.records import PROVED
 from pipeline.proof.report import check_fields
 from pipeline.proof.schedule.journal import SCHEDULE_FORM, first_line
@@ -85,5 +85,5 @@ def _output_path(targets: Sequence[Target], port: str) -> str:
 def _recorded_path(run: str, targets: Sequence[Target], port: str) -> str:
     path = _output_path(targets, port)
     if not os.path.exists(path):
-        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+        raise not_built(run)
     return path

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
-from pipeline.goals.bank import bank_from_json, doubt_lines, doubts, refusal_line, refused_rows
+from pipeline.goals.bank import bank_from_json, bank_lines
 from pipeline.lean.backends.keys import has_library
 from pipeline.proof.report import results_headline
 from pipeline.store.records import load
@@ -26,15 +26,11 @@ class ProofFollower:
         return "".join([*self._bank_lines(), *self._results()])
 
     def _bank_lines(self) -> Iterator[str]:
-        """Lines about refused rows, and about goals that may not say what they seem to, of a bank read just now."""
-        if "bank" not in self._ended:
-            return
-        target = self._ended["bank"]
-        (path,) = dict(target.reads)["bank"]
-        bank = bank_from_json(load(path_of_port(target, "bank.json")))
-        yield from refused_rows([refusal_line(path, each) for each in bank.refused])
-        found = (each for goal in bank.goals for each in doubts(goal, has_library(target)))
-        yield from doubt_lines([refusal_line(path, each) for each in found])
+        """Lines about the rows of a bank read just now."""
+        if target := self._ended.get("bank"):
+            (path,) = dict(target.reads)["bank"]
+            bank = bank_from_json(load(path_of_port(target, "bank.json")))
+            yield from bank_lines(path, bank.refused, bank.goals, has_library(target))
 
     def _results(self) -> Iterator[str]:
         if "report" in self._ended:

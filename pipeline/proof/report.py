@@ -33,23 +33,23 @@ def check_fields(wrong: str | None) -> dict[str, Any]:
     return {"status": OPEN, "why": f"not verified: {wrong}"} if wrong else {}
 
 
-def with_check_results(found: Sequence[SampleRecord], checked: Mapping[str, str]) -> list[SampleRecord]:
+def with_check_results(records: Sequence[SampleRecord], checked: Mapping[str, str]) -> list[SampleRecord]:
     """The samples after the last check."""
-    return [each._replace(**check_fields(checked.get(each.of.name))) for each in found]
+    return [each._replace(**check_fields(checked.get(each.of.name))) for each in records]
 
 
 def results_record(
-    bank: Bank, search: SearchRecord, found: Sequence[SampleRecord], pass_at: Sequence[int]
+    bank: Bank, search: SearchRecord, records: Sequence[SampleRecord], pass_at: Sequence[int]
 ) -> dict[str, Any]:
-    """The record results.json; `found` has a record for each sample of each goal."""
-    by_goal = group_by_goal(found)
+    """The record results.json; `records` has a record for each sample of each goal."""
+    by_goal = group_by_goal(records)
     times = sorted(time for each in by_goal.values() if (time := time_to_proof(each)) is not None)
     return {
         "timestamp": search.timestamp,
         "goals_total": len(by_goal),
         "goals_processed": sum(all(one.status != FRONTIER for one in each) for each in by_goal.values()),
         "goals_solved": len(times),
-        "strategies": strategy_counts(found, search.strategies),
+        "strategies": strategy_counts(records, search.strategies),
         "config": search.config,
         "pass_at": {str(k): pass_at_k(by_goal.values(), k) for k in pass_at},
         "time_to_proof": {f"p{100 * q:g}": sorted_quantile(times, q) for q in QUANTILES},
@@ -58,7 +58,7 @@ def results_record(
         "samples": search.samples,
         "toolchain": search.toolchain,
         "goals_refused": len(bank.refused),
-        "raised": worker_mistakes(found),
+        "raised": worker_mistakes(records),
         "goals": [_goal_record(name, each) for name, each in by_goal.items()],
     }
 
@@ -73,18 +73,18 @@ def results_headline(results: Record) -> str:
     return f"{solved} of {plural(total, 'goal')} proved{often}{left}{faults}"
 
 
-def group_by_goal(found: Iterable[SampleRecord]) -> dict[str, list[SampleRecord]]:
+def group_by_goal(records: Iterable[SampleRecord]) -> dict[str, list[SampleRecord]]:
     """The samples of each goal."""
     groups: dict[str, list[SampleRecord]] = {}
-    for each in found:
+    for each in records:
         groups.setdefault(each.of.goal.id, []).append(each)
     return groups
 
 
-def strategy_counts(found: Iterable[SampleRecord], names: Iterable[str]) -> dict[str, dict[str, int]]:
+def strategy_counts(records: Iterable[SampleRecord], names: Iterable[str]) -> dict[str, dict[str, int]]:
     """Attempts of each strategy, and those of them whose proof holds."""
     counts = {name: {"used": 0, "succeeded": 0} for name in names}
-    for each in found:
+    for each in records:
         for attempt in each.attempts:
             count = counts.setdefault(attempt.strategy, {"used": 0, "succeeded": 0})
             count["used"] += 1
@@ -92,9 +92,9 @@ def strategy_counts(found: Iterable[SampleRecord], names: Iterable[str]) -> dict
     return counts
 
 
-def worker_mistakes(found: Iterable[SampleRecord]) -> list[str]:
+def worker_mistakes(records: Iterable[SampleRecord]) -> list[str]:
     """The different mistakes of workers that ended attempts, in the order in which they came up."""
-    errors = (attempt.error for each in found for attempt in each.attempts if attempt.raised)
+    errors = (attempt.error for each in records for attempt in each.attempts if attempt.raised)
     return [*dict.fromkeys(errors)]
 
 
@@ -135,13 +135,13 @@ def _goal_record(name: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
     }
 
 
-def results_csv(found: Iterable[SampleRecord]) -> str:
+def results_csv(records: Iterable[SampleRecord]) -> str:
     """A row for each sample of each goal, such as `kind: tree` takes for the results of a sweep."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     numbers: dict[str, int] = {}
-    for each in found:
+    for each in records:
         goal = each.of.goal
         # no more of it: a bank's own words may be called like a column
         topic = {name: goal.metadata.get(name, "") for name in ("category", "topic")}
@@ -151,9 +151,9 @@ def results_csv(found: Iterable[SampleRecord]) -> str:
     return text.getvalue()
 
 
-def proofs_of(found: Iterable[SampleRecord]) -> list[Proof]:
+def proofs_of(records: Iterable[SampleRecord]) -> list[Proof]:
     """The proofs to be written as Lean, the first of each goal, in the order of the bank."""
-    firsts = [won for each in group_by_goal(found).values() if (won := first_proof(each))]
+    firsts = [won for each in group_by_goal(records).values() if (won := first_proof(each))]
     return [
         Proof(won.of.goal.id, theorem_of(won.of.goal), won.tactics, f"{won.strategy}, {won.seconds:.3g} s")
         for won in firsts
@@ -164,12 +164,12 @@ PAGE_STYLE = ".proved { color: var(--done); } .open, .frontier { color: var(--le
 CURVE_START = 0.01  # seconds, where the curve begins
 
 
-def results_page(run: str, results: Record, bank: Bank, found: Sequence[SampleRecord]) -> str:
+def results_page(run: str, results: Record, bank: Bank, records: Sequence[SampleRecord]) -> str:
     parts = [
         *_figures_table(results),
         *_solved_curve(results),
         *_strategies_table(results),
-        *_goals_table(found),
+        *_goals_table(records),
         *_refused_table(bank.refused),
     ]
     return html_page(f"{run}: {results_headline(results)}", parts, PAGE_STYLE)
@@ -217,9 +217,9 @@ def _strategies_table(results: Record) -> Iterator[str]:
     yield html_table(("strategy", "attempts", "proofs"), rows)
 
 
-def _goals_table(found: Sequence[SampleRecord]) -> Iterator[str]:
+def _goals_table(records: Sequence[SampleRecord]) -> Iterator[str]:
     """A row for each goal, from the sample that has a proof, or else the first."""
-    groups = group_by_goal(found)
+    groups = group_by_goal(records)
     yield f"<h2>{plural(len(groups), 'goal')}</h2>"
     rows = (_goal_row(name, each) for name, each in groups.items())
     yield html_table(("goal", "", "seconds", "attempts", "by"), rows)

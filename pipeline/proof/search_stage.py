@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 from pipeline.core.text import duration
 from pipeline.goals.bank import Goal, bank_from_json
@@ -24,7 +23,7 @@ from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
 from pipeline.proof import records
 from pipeline.proof.records import AttemptRecord, Sample, SampleRecord, SearchRecord
-from pipeline.proof.run.attempt import FinishedAttempt, Worker
+from pipeline.proof.run.attempt import FinishedAttempt
 from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, SearchTask, search_goals
 from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalOutcome, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
@@ -45,10 +44,14 @@ def prove_bank(job: Job) -> None:
         closing(open_lean(job)) as lean,
         open(output_path(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
     ):
+        by_sample = {
+            n: make_workers(settings.strategies, params, lean, sample_seed(n, settings.seed))
+            for n in range(settings.samples)
+        }
         task = SearchTask(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=schedule_rules(settings, pace),
-            workers=_sample_workers(settings, params, lean, samples),
+            workers=sample_workers(by_sample, {sample.name: sample.number for sample in samples}),
             config=config_key(params["codes"], samples, settings.seed),
             use_cache=settings.tactic_cache and settings.samples == 1,
             deadline=settings.timeout,
@@ -99,14 +102,6 @@ def schedule_rules(settings: SearchSettings, pace: Pace) -> ScheduleRules:
         threshold=settings.escalate_threshold,
         cpu_target=pace.cpu_target,
     )
-
-
-def _sample_workers(
-    settings: SearchSettings, params: Mapping[str, Any], lean: Lean, samples: Sequence[Sample]
-) -> Mapping[str, Worker]:
-    numbers = range(settings.samples)
-    each = {n: make_workers(settings.strategies, params, lean, sample_seed(n, settings.seed)) for n in numbers}
-    return sample_workers(each, {sample.name: sample.number for sample in samples})
 
 
 def sample_seed(sample: int, seed: int) -> str:

@@ -55,9 +55,9 @@ def check_proofs(job: Job) -> None:
         save(output_path(job, "checked.json"), record)
 
 
-def refuse(ledger: str, toolchain: str, found: Iterable[SampleRecord], checked: Mapping[str, str]) -> None:
+def refuse(ledger: str, toolchain: str, proofs: Iterable[SampleRecord], checked: Mapping[str, str]) -> None:
     """Refuse in the ledger what `checked` has something against."""
-    wrong = [each for each in found if checked[each.of.name]]
+    wrong = [each for each in proofs if checked[each.of.name]]
     if not wrong:
         return
     with Ledger(ledger) as writing:

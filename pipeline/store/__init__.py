@@ -5,10 +5,10 @@ built in.
 
 noop      says that nothing is to be done, at a stat a file
 state     the signatures of all files a run depends on, as of its last build; a cache
-files     contents of files, read once; files written whole or not at all; logs that grow by whole lines
-folders   folders that other programs wrote: walked, made removable, deleted
+files     contents of files, folders and patterns that targets read; files written whole; logs of whole lines
+folders   deletes folders that other programs wrote, and finds what is in them
 receipts  what was recorded of each target: the truth
 records   records as JSON files
-results   results by key, shared between checkouts
+results   results by key, shared between checkouts; each is checked when it is read
 flock     locks on files, waited for with a deadline, and who holds them
 gc        drops results that no checkout refers to"""

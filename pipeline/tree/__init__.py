@@ -9,11 +9,11 @@ plan       a TreeSpec into targets, for all slots that a search can have
 stages     the stages by name: what targets do
 describe   a target in words; the most that the whole search may cost
 flags      options of `coppice tree` that stand for keys of the spec
-follow     the coordinator: the one writer of events.jsonl, manifest.json, refs and node worktrees
+follow     the coordinator: the one writer of events.jsonl, manifest.json, refs; which worktrees stay
 advance    a search one depth at a time, for `coppice tree` and `coppice advance`
 accounts   explain and replay: one decision explained, all decisions made again
 holdout    the holdout: its question, its targets, the stage that answers
-calibrate  how often the search promotes noise, and finds an effect
+calibrate  the table of `coppice calibrate`: ideas x numbers of blocks x effects, and its warnings
 rules      pure: everything that decides
 spec       pure: the records of a spec and their readers
 targets    pure: the targets of a search, part by part

@@ -14,7 +14,7 @@ from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
 from pipeline.core.recipe import make_recipe, same_request
 from pipeline.core.text import plural
-from pipeline.errors import SpecError
+from pipeline.errors import SpecError, not_built
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.explain import (
@@ -163,7 +163,7 @@ WORDS = {SAME: "the same again", DIFFERENT: "different", LOST: "not to be rebuil
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
     if not os.path.exists(RunLayout(run).of_run("root.json")):
-        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+        raise not_built(run)
     decisions = replay_decisions(run, recipes(targets))
     return {
         "run": run,

@@ -14,4 +14,4 @@ student         Student's t
 directions      normal numbers and random directions that are the same everywhere
 batch           the rule on many depths at once, for simulations
 noise           measured noise, and depths of ideas without effect that are simulated from it
-calibration     how often a rule promotes noise, and finds an effect"""
+calibration     one cell of a calibration, simulated: how often a rule promotes noise, finds an effect"""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from doit.plugin import PluginEntry
 from kit.building import built
-from kit.mcts_comparisons import RUN, SCENARIOS, made_up
+from kit.mcts_comparisons import compared, made_up
 from kit.project import ROOT, Project
 
 from pipeline.build.names import COMMANDS
@@ -25,7 +25,6 @@ from pipeline.mcts import read as mcts_read
 from pipeline.mcts.flags import FLAGS as MCTS_FLAGS
 from pipeline.mcts.flags import SCENARIO_FLAGS
 from pipeline.mcts.plan import COMPARE_FILES, SEARCH_FILES, TRACE, plan
-from pipeline.mcts.report.compare import comparison_record
 from pipeline.mcts.report.figures import COLUMNS as MCTS_COLUMNS
 from pipeline.mcts.run.engine import TheoremResult
 from pipeline.mcts.search import journal
@@ -220,7 +219,7 @@ def test_the_example_of_a_tree_spec_can_be_planned(project: Project) -> None:
 MCTS = (ROOT / "docs/mcts-keys.md").read_text()
 SCHEMA = json.loads((ROOT / "pipeline/mcts/search/trace.schema.json").read_text())
 IN_TRACE = SCHEMA["properties"]
-COMPARED = comparison_record(SCENARIOS, made_up(), RUN)
+COMPARED = compared(made_up())
 
 
 def first_cells(text: str, title: str) -> list[str]:
@@ -259,7 +258,7 @@ def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> Non
 
 def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:
     [row] = [line for line in MCTS.splitlines() if line.startswith("| `error` | if it did not")]
-    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/search/evaluator.py", "tactics/script.py")]
+    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/run/evaluator.py", "tactics/script.py")]
     ours = [word for text in sources for word in re.findall(r'Refused\("(.+?)"\)|error="(\w+)"', text)]
     expected = {"error", *ERRORS, *(one or other for one, other in ours)} - {"elab"}  # of statements
     assert set(re.findall(r"`([^`]+)`", row)) == expected

@@ -1,4 +1,4 @@
-"""The tables of keys in docs/ are those of the code: `PYTHONPATH=. python tests/house/test_key_pages.py` renews them."""
+"""The key tables in docs/ are those of the code: `PYTHONPATH=. python tests/house/test_key_pages.py` renews them."""
 
 import re
 from collections.abc import Iterable

@@ -37,7 +37,7 @@ ORDER = [
 # They touch nothing of the world, and import of us only each other.
 PURE = {"errors", "core", "trust", "tactics", "tactics/text", "tactics/families", "goals", "lean", "ledger"}
 PURE |= {"views/pages", "tree/rules", "tree/targets", "proof/schedule", "proof/spec", "mcts/search", "mcts/report"}
-PURE |= {"spec", "spec_fields", "tree/spec", "steps/spec"}  # what a text says, wherever it was read
+PURE |= {"spec", "spec_fields", "tree/spec", "steps/spec", "mcts/spec"}  # what a text says, wherever it was read
 # No files, clock, randomness, processes.
 IMPURE = {"asyncio", "datetime", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "subprocess"}
 IMPURE |= {"concurrent", "tempfile", "threading", "time", "urllib", "uuid"}
@@ -46,6 +46,7 @@ OUTSIDE = {
     "doit": ["build/runner", "commands", "dodo"],
     "yaml": ["spec"],
     "psutil": ["machine/guard", "machine/lock", "lean/repl", "lean/dojo"],
+    "git": ["git"],
     "httpx": ["models"],
     "lean_dojo": ["lean/dojo"],
     "numpy": ["trust"],

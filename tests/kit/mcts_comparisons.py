@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from pipeline.mcts.report.compare import ComparedRun
+from pipeline.mcts.report.compare import comparison_record
+from pipeline.mcts.report.figures import SearchFigures
 
 Record = dict[str, Any]
 
@@ -21,8 +22,18 @@ SCENARIOS: dict[str, Record] = {
 BUDGET = {"iterations": 200, "calls": 400}
 SHARED = {"selection": "puct", "explore": 1.5, "priors": "moves"}
 LEAN = {"backend": "wasm", "version": "4.28.0"}
-RUN = ComparedRun(BUDGET, SHARED, LEAN, "bench/bank.jsonl")
+FACTS = {"lean": LEAN, "bank": "bench/bank.jsonl", "budget": BUDGET, "shared": SHARED}
 GOALS = [f"goal_{number}" for number in range(12)]
+
+
+def figures(searches: Sequence[Record]) -> list[SearchFigures]:
+    return [SearchFigures(**each) for each in searches]
+
+
+def compared(
+    searches: Sequence[Record], scenarios: Mapping[str, Record] = SCENARIOS, malformed: Sequence[Record] = ()
+) -> Record:
+    return comparison_record(scenarios, figures(searches), FACTS, malformed)
 
 
 def search(goal: str = "a", scenario: str = "baseline", seed: int = 1, calls: int | None = 10, **fields: Any) -> Record:

@@ -22,8 +22,7 @@ from pipeline.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.mcts.search.evaluator import Guide
-from pipeline.mcts.search.guides import Proposal
+from pipeline.mcts.search.guides import Guide, Proposal
 from pipeline.tactics.text.goal import PrintedGoal
 
 BOUND = PATIENCE

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from pipeline.core.journal import JournalDifference, journal_differences, resume
+from pipeline.mcts.run.evaluator import carry_out
 from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
-from pipeline.mcts.search.evaluator import carry_out
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
 from pipeline.mcts.search.records import (
     EXPLORE,
@@ -56,7 +56,7 @@ class World(NamedTuple):
 
     def answer(self, tree: SearchTree, expand: Expand, units: float = 1.0) -> ExpandOutcome:
         goal = tree.nodes[expand.node].key
-        outcome = carry_out(expand, lambda asked: self.moves(goal), lambda asked, tactic: self.attempt(goal, tactic))
+        outcome = carry_out(expand, lambda: self.moves(goal), lambda tactic: self.attempt(goal, tactic))
         return outcome._replace(units=units)
 
     def attempt(self, goal: str, tactic: str) -> TacticAttempt:

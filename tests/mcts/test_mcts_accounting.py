@@ -12,7 +12,8 @@ from kit.project import Project
 from pipeline.build import project as projects
 from pipeline.core.graph import Target
 from pipeline.mcts.plan import SEARCH
-from pipeline.mcts.search.journal import search_rules_from_json
+from pipeline.mcts.search.journal import record_from_json
+from pipeline.mcts.search.records import SearchRules
 from pipeline.mcts.search.trace import TraceTally, trace_line
 from pipeline.store.records import save
 
@@ -25,7 +26,7 @@ def recorded(project: Project, run: str) -> None:
     project.spec(run, SPEC)
     project.write("bank.jsonl", '{"id": "one.first", "goal": "1 = 1"}\n')
     (target,) = searches(run)
-    played_ = played(WORLD, search_rules_from_json(target.params["rules"]["rules"]))
+    played_ = played(WORLD, record_from_json(SearchRules, target.params["rules"]["rules"]))
     tally = TraceTally()
     for told in played_.trace:
         tally.add_iteration(told)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.mcts_comparisons import GOALS, RUN, SCENARIOS, TEAM, Record, made_up, refused, search
+from kit.mcts_comparisons import GOALS, SCENARIOS, TEAM, Record, compared, figures, made_up, refused, search
 
-from pipeline.mcts.report.compare import comparison_headline, comparison_record, robustness_lines
+from pipeline.mcts.report.compare import comparison_headline, robustness_lines
 from pipeline.mcts.report.figures import (
     DIFFERENCE_BOUNDS,
     SHARE_BOUNDS,
@@ -34,7 +34,7 @@ def runs(draw: st.DrawFn, fewest: int = 1) -> list[Record]:
 
 
 def told(searches: list[Record], scenarios: dict[str, Record] = TWO) -> Record:
-    return comparison_record(scenarios, searches, RUN)
+    return compared(searches, scenarios)
 
 
 def estimates(part: Any) -> Iterator[Record]:
@@ -85,7 +85,7 @@ def test_ratios_the_other_way_round_are_the_inverse(values: dict[int, float]) ->
 def test_the_order_of_the_records_changes_nothing(searches: list[Record], random: Any) -> None:
     mixed = random.sample(searches, len(searches))
     assert told(mixed) == told(searches)
-    assert searches_csv(mixed) == searches_csv(searches)
+    assert searches_csv(figures(mixed)) == searches_csv(figures(searches))
 
 
 @given(runs())
@@ -98,7 +98,7 @@ def test_rows_that_are_no_goals_are_named_and_change_nothing_else(searches: list
 
 def test_rows_that_are_malformed_are_named_too_by_their_line_if_they_have_no_id() -> None:
     malformed = [{"line": 3, "id": "bad", "why": "no goal"}, {"line": 7, "id": "", "why": "no id"}]
-    assert comparison_record(TWO, [refused()], RUN._replace(malformed=malformed))["refused"] == [
+    assert compared([refused()], TWO, malformed)["refused"] == [
         {"goal": "bad", "error": "no goal"},
         {"goal": "line 7", "error": "no id"},
         {"goal": "odd", "error": "it is false, by `decide`"},
@@ -274,7 +274,7 @@ def test_the_table_has_a_row_for_each_search() -> None:
         search("b", seed=10, calls=7), search("b", seed=2, calls=7, verified=False, error="a, b\nc"),
         search("a", "damage-20", calls=None, reasons={"blocked": 5}, idle=3), refused(),
     ]  # fmt: skip
-    rows = list(csv.DictReader(searches_csv(searches).splitlines(keepends=True)))
+    rows = list(csv.DictReader(searches_csv(figures(searches)).splitlines(keepends=True)))
     assert [(row["scenario"], row["goal"], row["seed"]) for row in rows] == [
         ("baseline", "b", "2"), ("baseline", "b", "10"), ("baseline", "odd", "1"), ("damage-20", "a", "1"),
     ]  # fmt: skip

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from kit.browsing import CHROMIUM, Seen, pictures, run_in_browser
-from kit.mcts_comparisons import RUN, SCENARIOS, TEAM, Record, made_up, refused, search
+from kit.mcts_comparisons import SCENARIOS, TEAM, Record, compared, made_up, refused, search
 
-from pipeline.mcts.report.compare import comparison_record
 from pipeline.mcts.report.page import MOST_LISTED, comparison_page
 
 # Words that stick out of their picture or lie on each other, and whether the page is wider than the window.
@@ -34,7 +33,7 @@ ONE = {"baseline": TEAM}
 
 
 def shown(searches: list[Record], scenarios: dict[str, Record] = SCENARIOS) -> str:
-    return comparison_page("mcts", comparison_record(scenarios, searches, RUN))
+    return comparison_page("mcts", compared(searches, scenarios))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,7 @@ def test_nothing_is_drawn_outside_of_its_picture(whole: str) -> None:
 
 def test_figures_come_with_their_intervals(whole: str) -> None:
     words = Seen(whole).words
-    found = comparison_record(SCENARIOS, made_up(), RUN)["scenarios"]["damage-30"]["share"]
+    found = compared(made_up())["scenarios"]["damage-30"]["share"]
     mean, low, high = (f"{100 * found[what]:.1f} %" for what in ("mean", "low", "high"))
     assert f"{mean} ({low} to {high})" in words
     assert "Student's t" in words
@@ -124,7 +123,7 @@ def test_where_all_seeds_agree_the_page_says_so() -> None:
 
 def test_what_is_read_from_json_looks_the_same(whole: str) -> None:
     searches = [*made_up(), *(refused(scenario=name) for name in SCENARIOS)]
-    assert comparison_page("mcts", json.loads(json.dumps(comparison_record(SCENARIOS, searches, RUN)))) == whole
+    assert comparison_page("mcts", json.loads(json.dumps(compared(searches)))) == whole
 
 
 def test_names_and_errors_are_shown_as_they_are() -> None:
@@ -146,7 +145,7 @@ def test_a_list_of_goals_is_bounded_on_the_page_and_whole_in_the_json() -> None:
     words = Seen(shown(searches, scenarios)).words
     assert f"g{MOST_LISTED - 1:03} (seed 1); and 5 more in comparison.json" in words
     assert f"g{MOST_LISTED:03} (seed" not in words
-    assert len(comparison_record(scenarios, searches, RUN)["paired"]["then"]["only_there"]) == MOST_LISTED + 5
+    assert len(compared(searches, scenarios)["paired"]["then"]["only_there"]) == MOST_LISTED + 5
 
 
 def test_every_goal_has_a_row_and_those_that_nobody_solved_come_first() -> None:
@@ -165,7 +164,7 @@ def test_every_goal_has_a_row_and_those_that_nobody_solved_come_first() -> None:
         ["c", "0 of 2", "1 of 2"],
     ]
     assert "Those that nobody solved come first: 1." in section
-    assert comparison_record(scenarios, searches, RUN)["by_goal"]["a"] == {"first": [1, 2], "then": [2]}
+    assert compared(searches, scenarios)["by_goal"]["a"] == {"first": [1, 2], "then": [2]}
 
 
 STUCK = search(calls=None, iterations=0)

@@ -11,7 +11,7 @@ from kit.mcts_worlds import TIMES, Played, World, begun, played, rules, team, te
 
 from pipeline.mcts.search import agents
 from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Agent, ReservationRules, count_reservations
-from pipeline.mcts.search.distributed import DistributedSearch, TeamRules, VirtualClock
+from pipeline.mcts.search.distributed import TeamRules, VirtualClock
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import (
     EXPLORE,
@@ -277,7 +277,7 @@ def test_a_search_by_four_takes_fewer_units_of_time() -> None:
         table = {f"g{n}": {f"{m}": (f"g{2 * n + m}",) for m in (1, 2)} for n in range(60)}
         world = World(table | {f"g{n}": {"a": None} for n in range(60, 200)})
         notes: list[object] = []
-        clock = VirtualClock(DistributedSearch(team(rules(80), agents), world.root, notes.append))
+        clock = VirtualClock(team(rules(80), agents), world.root, notes.append)
         latest = 0.0
         while not clock.is_finished:
             for expand in list(iter(clock.ask, None)):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from pipeline.errors import SpecError
 from pipeline.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticState
 from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.mcts.search import evaluator, guides
+from pipeline.mcts.run import evaluator
+from pipeline.mcts.search import guides
 from pipeline.tactics import script
 from pipeline.tactics.script import TacticRefused, focus_first
 from pipeline.tactics.text.goal import new_names, read_goal

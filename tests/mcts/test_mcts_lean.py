@@ -30,8 +30,7 @@ from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, pr
 from pipeline.mcts.search import guides
 from pipeline.mcts.search.agents import UNOBSERVED, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
-from pipeline.mcts.search.evaluator import Guide
-from pipeline.mcts.search.guides import Proposal
+from pipeline.mcts.search.guides import Guide, Proposal
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import ALL_SUCCESSES, Budget, Expansion, SearchRules
 from pipeline.mcts.search.trace import trace_line

@@ -15,7 +15,7 @@ from pipeline.core.recipe import LIMITS
 from pipeline.machine.job import Job, SharedResources, Workers
 from pipeline.machine.process import Processes
 from pipeline.mcts.plan import SEARCH_FILES, journal_path
-from pipeline.mcts.search.journal import search_rules_as_json
+from pipeline.mcts.search.journal import record_as_json
 from pipeline.mcts.search.records import Budget, SearchRules
 from pipeline.mcts.search_stage import search_goal, search_identity
 from pipeline.store.files import open_log
@@ -40,7 +40,7 @@ class Place:
         self.lean = TableLean(WORLD, lambda what, stop: None)
         keys = {"backend": "wasm", "project": None}
         limits = {"lean": keys, "ledger": str(folder / "ledger.db"), "sessions": 1}
-        rules = {"mode": "centralized", "rules": search_rules_as_json(SearchRules(Budget(50, 50)))}
+        rules = {"mode": "centralized", "rules": record_as_json(SearchRules(Budget(50, 50)))}
         guides = {"priors": "moves", "rewards": "printed", "seed": 0}
         target = Target("x:search.a.0.g", "search", (), (), {"rules": rules, "guides": guides, LIMITS: limits})
         kept = SharedResources()

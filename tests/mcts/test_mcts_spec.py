@@ -16,11 +16,11 @@ from pipeline.lean.model import LeanKeys
 from pipeline.mcts.flags import FLAGS
 from pipeline.mcts.plan import plan, scenario_settings, shared_settings
 from pipeline.mcts.read import read
-from pipeline.mcts.report.wording import settings_line, spec_settings
+from pipeline.mcts.report.page import settings_line, spec_settings
 from pipeline.mcts.search.agents import UNOBSERVED, Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.records import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, SearchRules, SelectionRules
-from pipeline.mcts.spec.model import Guides, MctsSpec
+from pipeline.mcts.spec.model import GuideNames, MctsSpec
 from pipeline.spec import parse
 
 LEAST = "kind: mcts\nbank: bank.jsonl\n"
@@ -52,7 +52,7 @@ def test_the_least_that_a_spec_says() -> None:
     assert found.goals == ("one", "two", "three")
     assert (found.rules, found.guides) == (
         SearchRules(Budget(2000, 200), SelectionRules(), Expansion(attempts=4)),
-        Guides(),
+        GuideNames(),
     )
     assert [each.name for each in found.scenarios] == ["centralized"]
     assert (found.seeds, found.lean, found.rooms, found.at_once) == ((0,), LeanKeys(processes=1), {"lean": 1}, 1)

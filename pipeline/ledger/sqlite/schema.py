@@ -40,8 +40,8 @@ def _describe_error(path: str, error: sqlite3.Error) -> str:
     return str(error)
 
 
-def damage_message(how: str) -> str:
-    return f"damaged ({how}); move it away, and `sqlite3 FILE .recover` gets out of it what is left"
+def damage_message(reason: str) -> str:
+    return f"damaged ({reason}); move it away, and `sqlite3 FILE .recover` gets out of it what is left"
 
 
 def _lock_holders(path: str) -> str:

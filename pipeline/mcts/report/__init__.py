@@ -2,5 +2,4 @@
 
 figures  records of searches, which of them count, and the figures of one scenario
 compare  all scenarios: each alone, against the first, and along the fraction of goals blocked
-wording  figures and settings in words
-page     comparison.html: tables and charts"""
+page     comparison.html: tables, charts, figures and settings in words"""

@@ -1,6 +1,5 @@
-"""Compare scenarios: figures, difference to the first, robustness to blocked goals.
+"""Compare scenarios, from the records of searches alone: figures, difference to the first, robustness to blocks.
 
-Made from the records of searches alone, so that it is the same however often and in which order it is made.
 Against the first: goal by goal and seed by seed. A robustness line holds scenarios that differ in nothing but the
 fraction of goals that is blocked."""
 
@@ -10,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from math import exp, log
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.core.text import join_names, plural
 from pipeline.mcts.report.figures import (
@@ -18,12 +17,10 @@ from pipeline.mcts.report.figures import (
     DIFFERENCE_BOUNDS,
     REFUSED,
     UNVERIFIED,
-    Record,
-    counted_searches,
-    is_solved,
+    SearchFigures,
+    by_seed,
     mean,
-    mean_over_seeds,
-    pair_key,
+    ratio_by_seed,
     ratio_over_seeds,
     scenario_figures,
     solved_within,
@@ -31,211 +28,126 @@ from pipeline.mcts.report.figures import (
 from pipeline.mcts.search.agents import Block, Delay, ReservationRules
 from pipeline.mcts.search.journal import DISTRIBUTED
 
-
-class SearchPair(NamedTuple):
-    """Searches of one goal with one seed under two scenarios."""
-
-    here: Record
-    there: Record
-
-    @property
-    def solved(self) -> tuple[bool, bool]:
-        return is_solved(self.here), is_solved(self.there)
-
-    def key_record(self) -> dict[str, Any]:
-        return {"goal": self.here["goal"], "seed": self.here["seed"]}
-
-
-def compare_pair(here: Sequence[Record], there: Sequence[Record]) -> dict[str, Any]:
-    """Compare two scenarios: a difference above 0 and a ratio of calls below 1 speak for `here`."""
-    others = {pair_key(each): each for each in there}
-    pairs = [SearchPair(each, others[pair_key(each)]) for each in here if pair_key(each) in others]
-    both = [each for each in pairs if all(each.solved)]
-    return {
-        "pairs": len(pairs),
-        "both": len(both),
-        "neither": sum(not any(each.solved) for each in pairs),
-        "only_here": [each.key_record() for each in pairs if each.solved == (True, False)],
-        "only_there": [each.key_record() for each in pairs if each.solved == (False, True)],
-        "difference": mean_over_seeds(
-            {seed: _share_difference(some) for seed, some in _pairs_by_seed(pairs).items()}, DIFFERENCE_BOUNDS
-        ),
-        "calls_ratio": ratio_over_seeds({seed: _calls_ratio(some) for seed, some in _pairs_by_seed(both).items()}),
-    }
-
-
-def _pairs_by_seed(pairs: Sequence[SearchPair]) -> dict[int, list[SearchPair]]:
-    seeds = sorted({each.here["seed"] for each in pairs})
-    return {seed: [each for each in pairs if each.here["seed"] == seed] for seed in seeds}
-
-
-def _share_difference(pairs: Sequence[SearchPair]) -> float:
-    return mean([here - there for here, there in (each.solved for each in pairs)])
-
-
-def _calls_ratio(pairs: Sequence[SearchPair]) -> float:
-    """The geometric mean over goals."""
-    return exp(mean([log(each.here["to_proof"]["calls"] / each.there["to_proof"]["calls"]) for each in pairs]))
-
-
 Settings = Mapping[str, Any]
-
-OWN_SEED = {"seed": None}  # each search has another
-_NUMBER_BEGUN = re.compile(r"[-_ ]*\d*\.?$")
+Record = dict[str, Any]
 
 
-def robustness_lines(scenarios: Mapping[str, Settings]) -> dict[str, list[tuple[float, str]]]:
-    """Fractions and scenarios on each line; a line has two points or more."""
-    groups: list[tuple[Settings, list[str]]] = []
-    for name, settings in scenarios.items():
-        if blocked_fraction(settings):
-            _join_group(groups, _beside_fraction(settings), name)
-    found = [(names, _unblocked_scenarios(scenarios, names[0]) + names) for _, names in groups]
-    found = [(names, on_it) for names, on_it in found if len({blocked_fraction(scenarios[name]) for name in on_it}) > 1]
-    titles = _line_titles([names for names, _ in found])
-    placed = [sorted((blocked_fraction(scenarios[name]), name) for name in on_it) for _, on_it in found]
-    return dict(zip(titles, placed, strict=True))
+def comparison_record(
+    scenarios: Mapping[str, Settings],
+    searches: Sequence[SearchFigures],
+    facts: Mapping[str, Any],
+    malformed: Sequence[Mapping[str, Any]] = (),
+) -> Record:
+    """The record comparison.json.  There is a search for each goal, scenario and seed.
 
-
-def blocked_fraction(settings: Settings) -> float:
-    return float(_with_defaults(settings)["block"]["fraction"])
-
-
-def _join_group(groups: list[tuple[Settings, list[str]]], rest: Settings, name: str) -> None:
-    for other, names in groups:
-        if other == rest:
-            names.append(name)
-            return
-    groups.append((rest, [name]))
-
-
-def _with_defaults(settings: Settings) -> dict[str, Any]:
-    """Settings with all defaults filled in; a delay that never comes is none."""
-    steering = ReservationRules._field_defaults if settings["mode"] == DISTRIBUTED else {}
-    block = {**Block()._asdict(), **OWN_SEED, **settings.get("block", {})}
-    none = {**Delay()._asdict(), **OWN_SEED}
-    delay = {**none, **settings.get("delay", {})}
-    between = {"block": block, "delay": delay if delay["prob"] else none}
-    return {**steering, "reroute": 0, **settings, **between}
-
-
-def _beside_fraction(settings: Settings) -> Settings:
-    whole = _with_defaults(settings)
-    return {**whole, "block": {**whole["block"], "fraction": None}}
-
-
-def _unblocked_scenarios(scenarios: Mapping[str, Settings], name: str) -> list[str]:
-    """Scenarios without blocks that differ in nothing else: how goals would be blocked makes no difference there."""
-    return [
-        other
-        for other, settings in scenarios.items()
-        if not blocked_fraction(settings) and _beside_blocks(settings) == _beside_blocks(scenarios[name])
-    ]
-
-
-def _beside_blocks(settings: Settings) -> Settings:
-    return {**_with_defaults(settings), "block": None, "reroute": None}
-
-
-def _line_titles(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Titles: the common start of a line's names, or the first name where that is empty or not unique."""
-    begun = [_common_start(names) for names in lines]
-    taken = {*filter(lambda title: begun.count(title) > 1, begun), *(names[0] for names in lines), ""}
-    return [names[0] if title in taken else title for title, names in zip(begun, lines, strict=True)]
-
-
-def _common_start(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    return _NUMBER_BEGUN.sub("", "".join(letters[0] for letters in same))
+    `facts`: of the run, which its searches do not tell; `malformed`: rows of the bank that are none, by line."""
+    counted = sorted((each for each in searches if each.status != REFUSED), key=lambda each: (each.goal, each.seed))
+    found: dict[str, list[SearchFigures]] = {name: [] for name in scenarios}
+    by_goal: dict[str, dict[str, list[int]]] = {each.goal: {name: [] for name in scenarios} for each in counted}
+    for each in counted:
+        found[each.scenario].append(each)
+        by_goal[each.goal][each.scenario] += [each.seed] if each.proof else []
+    refused = [(each["id"] or f"line {each['line']}", each["why"]) for each in malformed]
+    refused += sorted({(each.goal, each.error) for each in searches if each.status == REFUSED})
+    figures = {name: {"settings": settings, **scenario_figures(found[name])} for name, settings in scenarios.items()}
+    first = next(iter(scenarios))
+    return {
+        "goals": [*by_goal],
+        "seeds": sorted({each.seed for each in counted}),
+        "refused": [{"goal": goal, "error": error} for goal, error in refused],
+        **facts,
+        "confidence": CONFIDENCE,
+        "first": first,
+        "scenarios": figures,
+        "by_goal": by_goal,
+        "paired": {name: compare_pair(found[name], found[first]) for name in scenarios if name != first},
+        "robustness": {
+            line: [
+                {"fraction": at, "scenario": name, "share": each["share"], "calls": each["spent"]["calls"]}
+                for at, name, each in ((at, name, figures[name]) for at, name in points)
+            ]
+            for line, points in robustness_lines(scenarios).items()
+        },
+        "within": solved_within(found),
+    }
 
 
 MOST_IN_HEADLINE = 10  # scenarios in a line
 
 
-class ComparedRun(NamedTuple):
-    """Facts of the run that its searches do not tell.
-
-    `shared`: settings of all, as the spec calls them; `malformed`: rows of the bank that are none, by line."""
-
-    budget: Mapping[str, int | None]
-    shared: Mapping[str, Any]
-    lean: Mapping[str, str]
-    bank: str
-    malformed: Sequence[Record] = ()
-
-
-def comparison_record(
-    scenarios: Mapping[str, Settings], searches: Sequence[Record], run: ComparedRun
-) -> dict[str, Any]:
-    """The record comparison.json.  There is a search for each goal, scenario and seed."""
-    found: dict[str, list[Record]] = {name: [] for name in scenarios}
-    for each in counted_searches(searches):
-        found[each["scenario"]].append(each)
-    figures = {
-        name: {"settings": dict(settings), **scenario_figures(found[name])} for name, settings in scenarios.items()
-    }
-    first = next(iter(scenarios))
-    return {
-        "goals": sorted({each["goal"] for each in counted_searches(searches)}),
-        "seeds": sorted({each["seed"] for each in counted_searches(searches)}),
-        "refused": [*_malformed_rows(run), *_refused_rows(searches)],
-        "lean": dict(run.lean),
-        "bank": run.bank,
-        "budget": dict(run.budget),
-        "shared": dict(run.shared),
-        "confidence": CONFIDENCE,
-        "first": first,
-        "scenarios": figures,
-        "by_goal": _by_goal(found),
-        "paired": {name: compare_pair(found[name], found[first]) for name in scenarios if name != first},
-        "robustness": _robustness_points(robustness_lines(scenarios), figures),
-        "within": solved_within(found),
-    }
-
-
-def comparison_headline(comparison: Record) -> str:
+def comparison_headline(comparison: Mapping[str, Any]) -> str:
     """The line that a build ends with."""
     goals, seeds, scenarios = (comparison[what] for what in ("goals", "seeds", "scenarios"))
-    means = [f"{name} {_mean_solved(each['solved'])}" for name, each in scenarios.items()]
+    solved = {name: [*each["solved"].values()] for name, each in scenarios.items()}
+    means = [f"{name} {mean(some):.{len(some) > 1:d}f}" if some else f"{name} 0" for name, some in solved.items()]
     means[0] += " solved"
     line = f"{plural(len(goals), 'goal')}, {plural(len(seeds), 'seed')}: {join_names(means, MOST_IN_HEADLINE)}"
     wrong = sum(each["outcomes"][UNVERIFIED] for each in scenarios.values())
     return f"{line}; proofs that did not hold: {wrong}" if wrong else line
 
 
-def _mean_solved(of: Mapping[str, int]) -> str:
-    """The mean over seeds."""
-    return f"{mean([*of.values()]):.{len(of) > 1:d}f}" if of else "0"
-
-
-def _by_goal(found: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, list[int]]]:
-    """Seeds with which each goal was solved, under each scenario."""
-    goals: dict[str, dict[str, list[int]]] = {}
-    for scenario, searches in found.items():
-        for each in searches:
-            seeds = goals.setdefault(each["goal"], {name: [] for name in found})[scenario]
-            seeds += [each["seed"]] * is_solved(each)
-    return dict(sorted(goals.items()))
-
-
-def _malformed_rows(run: ComparedRun) -> list[dict[str, str]]:
-    return [{"goal": each["id"] or f"line {each['line']}", "error": each["why"]} for each in run.malformed]
-
-
-def _refused_rows(searches: Sequence[Record]) -> list[dict[str, str]]:
-    refused = {(each["goal"], each["error"]) for each in searches if each["status"] == REFUSED}
-    return [{"goal": goal, "error": error} for goal, error in sorted(refused)]
-
-
-def _robustness_points(
-    along: Mapping[str, list[tuple[float, str]]], figures: Mapping[str, Record]
-) -> dict[str, list[Any]]:
+def compare_pair(here: Sequence[SearchFigures], there: Sequence[SearchFigures]) -> Record:
+    """Compare two scenarios: a difference above 0 and a ratio of calls below 1 speak for `here`."""
+    others = {(each.goal, each.seed): each.proof for each in there}
+    pairs = [(each, others[each.goal, each.seed]) for each in here if (each.goal, each.seed) in others]
+    only_here, only_there, ratios = list[Record](), list[Record](), list[tuple[int, float]]()
+    for each, other in pairs:
+        if each.proof and other:
+            ratios.append((each.seed, log(each.proof["calls"] / other["calls"])))
+        elif each.proof or other:
+            (only_here if each.proof else only_there).append({"goal": each.goal, "seed": each.seed})
+    differences = ((each.seed, (bool(each.proof) - bool(other), 1)) for each, other in pairs)
     return {
-        name: [
-            {"fraction": at, "scenario": one, "share": figures[one]["share"], "calls": figures[one]["spent"]["calls"]}
-            for at, one in points
-        ]
-        for name, points in along.items()
+        "pairs": len(pairs),
+        "both": len(ratios),
+        "neither": len(pairs) - len(ratios) - len(only_here) - len(only_there),
+        "only_here": only_here,
+        "only_there": only_there,
+        "difference": ratio_by_seed(differences, DIFFERENCE_BOUNDS),
+        # the geometric mean over goals
+        "calls_ratio": ratio_over_seeds({seed: exp(mean(some)) for seed, some in by_seed(ratios).items()}),
     }
+
+
+OWN_SEED = {"seed": None}  # each search has another
+_NUMBER_BEGUN = re.compile(r"[-_ ]*\d*\.?$")
+
+
+def robustness_lines(scenarios: Mapping[str, Settings]) -> dict[str, list[tuple[float, str]]]:
+    """Fractions and scenarios on each line; a line has two points or more.
+
+    Where nothing is blocked, how goals would be blocked makes no difference: it is on all lines that are alike."""
+    whole = {name: _with_defaults(settings) for name, settings in scenarios.items()}
+    fractions = {name: float(each["block"].pop("fraction")) for name, each in whole.items()}
+    beside = {name: {**each, "block": None, "reroute": None} for name, each in whole.items()}
+    groups: dict[str, list[str]] = {}  # by the first of each
+    for name in (name for name in scenarios if fractions[name]):
+        first = next((first for first in groups if whole[first] == whole[name]), name)
+        groups.setdefault(first, []).append(name)
+    for first, names in groups.items():
+        names += [name for name in scenarios if not fractions[name] and beside[name] == beside[first]]
+    lines = [names for names in groups.values() if len({fractions[name] for name in names}) > 1]
+    titles = _line_titles([[name for name in names if fractions[name]] for names in lines])
+    return {
+        title: sorted((fractions[name], name) for name in names) for title, names in zip(titles, lines, strict=True)
+    }
+
+
+def _with_defaults(settings: Settings) -> Record:
+    """Settings with all defaults filled in; a delay that never comes is none."""
+    steering = ReservationRules._field_defaults if settings["mode"] == DISTRIBUTED else {}
+    block = {**Block()._asdict(), **OWN_SEED, **settings.get("block", {})}
+    none = {**Delay()._asdict(), **OWN_SEED}
+    delay = {**none, **settings.get("delay", {})}
+    return {**steering, "reroute": 0, **settings, "block": block, "delay": delay if delay["prob"] else none}
+
+
+def _line_titles(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Titles: the common start of a line's names, or the first name where that is empty or not unique."""
+    begun = []
+    for names in lines:
+        same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+        start = _NUMBER_BEGUN.sub("", "".join(letters[0] for letters in same))
+        begun.append(start if len(names) > 1 else names[0])
+    taken = {*filter(lambda title: begun.count(title) > 1, begun), *(names[0] for names in lines), ""}
+    return [names[0] if title in taken else title for title, names in zip(begun, lines, strict=True)]

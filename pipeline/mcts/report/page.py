@@ -6,198 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
 from pipeline.core.text import plural
 from pipeline.mcts.report.compare import comparison_headline
-from pipeline.mcts.report.figures import OUTCOMES, Estimate, Record
-from pipeline.mcts.report.wording import (
-    NONE,
-    estimate_parts,
-    estimate_text,
-    format_amount,
-    format_points,
-    format_ratio,
-    format_share,
-    interval_ends,
-    settings_line,
-    spec_settings,
-)
+from pipeline.mcts.report.figures import COSTS, OUTCOMES, Estimate
+from pipeline.mcts.search.agents import Block, ReservationRules
+from pipeline.mcts.search.journal import REAL_TIME
+from pipeline.mcts.spec.model import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS
 from pipeline.views.pages.charts import ChartLine, ChartMark, ChartRow, line_chart, rows_chart, stairs
 from pipeline.views.pages.drawing import Scale, amount_scale, difference_scale, html_page, html_table, share_scale
 
+# comparison.json, as it was made or read again.
+Comparison = Mapping[str, Any]
+Write = Callable[[float], str]
 
-def note_line(words: str) -> str:
-    return f'<p class="note">{escape(words)}</p>'
-
-
-def estimate_cell(comparison: Record, estimate: Estimate, write: Callable[[float], str]) -> str:
-    mean, trust = estimate_parts(estimate, write, len(comparison["seeds"]))
-    return f"{escape(mean)} <small>{escape(trust)}</small>"
-
-
-def effort_section(comparison: Record) -> Iterator[str]:
-    yield "<h2>What it took</h2>"
-    yield note_line(
-        "Up to the proof: of goals that were solved alone, which flatters a scenario that solves only what is easy. "
-        "For a goal: solved or not, all that its search spent; one that is hindered or at a dead end may spend little. "
-        "For a proof: all calls of a seed, those for goals that were not solved too, for each proof."
-    )
-    head = ["scenario"]
-    head += [f"{what} up to the proof: {which}" for what in ("iterations", "calls") for which in ("median", "mean")]
-    rows = ([escape(name), *_effort_cells(comparison, each)] for name, each in comparison["scenarios"].items())
-    yield html_table((*head, "iterations for a goal", "calls for a goal", "calls for a proof"), rows)
-
-
-def _effort_cells(comparison: Record, each: Record) -> Iterator[str]:
-    for what in ("iterations", "calls"):
-        middle = each["to_proof"][what]["median"]
-        yield NONE if middle is None else format_amount(middle)
-        yield estimate_cell(comparison, each["to_proof"][what]["mean"], format_amount)
-    for estimate in (each["spent"]["iterations"], each["spent"]["calls"], each["calls_per_proof"]):
-        yield estimate_cell(comparison, estimate, format_amount)
-
-
-def iterations_section(comparison: Record) -> Iterator[str]:
-    """Section of iterations, without empty columns."""
-    every = comparison["scenarios"]
-    spent: dict[str, Mapping[str, Estimate]] = {
-        title: {name: each["iterations"][what] for name, each in every.items()}
-        for title, what in (("blocked, delayed or idle", "nothing"), ("idle", "idle"))
-    }
-    for reason in next(iter(every.values()))["iterations"]["reasons"]:
-        spent[reason] = {name: each["iterations"]["reasons"][reason] for name, each in every.items()}
-    columns = {title: part for title, part in spent.items() if any(each["mean"] for each in part.values())}
-    yield "<h2>Where iterations went</h2>"
-    yield note_line(
-        "As shares of all iterations of a seed. blocked, delayed or idle: what was spent on nothing. "
-        "idle: there was nothing to do for the agent; part of no_expansion, the rest of which tried tactics in vain."
-    )
-    rows = (
-        [escape(name), *(estimate_cell(comparison, part[name], format_share) for part in columns.values())]
-        for name in every
-    )
-    yield html_table(("scenario", *map(escape, columns)), rows)
-
-
-def outcomes_section(comparison: Record) -> Iterator[str]:
-    yield "<h2>How searches ended</h2>"
-    yield note_line(
-        "open: the budget was spent. dead: no tactic was left to try. "
-        "unverified: what was found did not hold. Only solved counts as solved; all count."
-    )
-    every = comparison["scenarios"].items()
-    rows = ([escape(name), *(str(each["outcomes"][what]) for what in OUTCOMES)] for name, each in every)
-    yield html_table(("scenario", *OUTCOMES), rows, range(1, 1 + len(OUTCOMES)))
-    wrong = [(name, one) for name, each in every for one in each["wrong"]]
-    if wrong:
-        rows = (
-            [escape(name), *(escape(str(one[what])) for what in ("goal", "seed", "outcome", "error"))]
-            for name, one in wrong
-        )
-        yield html_table(("scenario", "goal", "seed", "", "what was wrong"), rows)
-
-
-def goals_section(comparison: Record) -> Iterator[str]:
-    """Section of goals; those that nobody solved come first."""
-    by_goal, seeds = comparison["by_goal"], len(comparison["seeds"])
-    never = sum(not any(each.values()) for each in by_goal.values())
-    yield "<h2>Goals</h2>"
-    yield note_line(f"With how many of the seeds each was solved. Those that nobody solved come first: {never}.")
-    ordered = sorted(by_goal, key=lambda name: any(by_goal[name].values()))  # else as they are
-    rows = (
-        [escape(name), *(f"{len(by_goal[name][each])} of {seeds}" for each in comparison["scenarios"])]
-        for name in ordered
-    )
-    yield html_table(("goal", *map(escape, comparison["scenarios"])), rows)
-
-
-def settings_section(comparison: Record) -> Iterator[str]:
-    yield "<h2>Scenarios</h2>"
-    yield note_line("As a spec would have them; what is not said is as it is by default.")
-    every = comparison["scenarios"].items()
-    rows = ([escape(name), escape(settings_line(spec_settings(each["settings"])))] for name, each in every)
-    yield html_table(("scenario", "settings"), rows)
-
-
-def refused_section(rows: Sequence[Record]) -> Iterator[str]:
-    if rows:
-        yield f"<h2>{plural(len(rows), 'row')} of the bank not counted</h2>"
-        yield html_table(("row", "why"), ([escape(each["goal"]), escape(each["error"])] for each in rows))
-
-
-def solved_chart(comparison: Record) -> str:
-    seeds = len(comparison["seeds"])
-    figures = {name: each["share"] for name, each in comparison["scenarios"].items()}
-    rows = [
-        _estimate_row(name, look, each, f"{name}: {estimate_text(each, format_share, seeds)}")
-        for look, (name, each) in enumerate(figures.items())
-    ]
-    return rows_chart("share of goals solved, by scenario", share_scale("share of goals solved"), rows)
-
-
-def differences_chart(comparison: Record) -> str:
-    looks = {name: look for look, name in enumerate(comparison["scenarios"])}
-    figures = {name: each["difference"] for name, each in comparison["paired"].items()}
-    seeds = len(comparison["seeds"])
-    rows = [
-        _estimate_row(name, looks[name], each, f"{name}: {estimate_text(each, format_points, seeds)}")
-        for name, each in figures.items()
-    ]
-    title = f"difference to {comparison['first']} in the share of goals solved"
-    low, high = _figure_range(list(figures.values()))
-    return rows_chart(title, difference_scale(title, min(low, -0.1), max(high, 0.1)), rows)
-
-
-def within_chart(comparison: Record) -> str:
-    within, seeds = comparison["within"], len(comparison["seeds"])
-    at = within["at"]
-    lines = []
-    for name in comparison["scenarios"]:
-        shares = [(calls, each) for calls, each in zip(at, within["shares"][name], strict=True) if each["mean"]]
-        words = (f"{name}, {calls} calls: {estimate_text(each, format_share, seeds)}" for calls, each in shares)
-        marks = [ChartMark(calls, each["mean"], interval_ends(each), next(words)) for calls, each in shares]
-        lines.append(ChartLine(name, stairs(within["steps"][name], at[0], at[-1]), marks))
-    across = Scale("calls", at[0], max(at[-1], 10 * at[0]), at, logarithmic=True)
-    return line_chart("share of goals solved within so many calls", across, share_scale("share solved"), lines)
-
-
-def robustness_chart(comparison: Record) -> str:
-    return _robustness_figure(comparison, "share", share_scale("share solved"))
-
-
-def spent_chart(comparison: Record) -> str:
-    every = [point["calls"] for on_it in comparison["robustness"].values() for point in on_it]
-    return _robustness_figure(comparison, "calls", amount_scale("calls for a goal", _figure_range(every)[1]))
-
-
-def _robustness_figure(comparison: Record, figure: str, up: Scale) -> str:
-    write, seeds = format_share if figure == "share" else format_amount, len(comparison["seeds"])
-    lines = []
-    for name, on_it in comparison["robustness"].items():
-        known = [(point["fraction"], point["scenario"], point[figure]) for point in on_it]
-        marks = [
-            ChartMark(at, each["mean"], interval_ends(each), f"{scenario}: {estimate_text(each, write, seeds)}")
-            for at, scenario, each in known
-            if each["mean"] is not None
-        ]
-        lines.append(ChartLine(name, [(one.x, one.y) for one in marks], marks))
-    most = max(point["fraction"] for on_it in comparison["robustness"].values() for point in on_it)
-    return line_chart(
-        f"{up.title}, by the fraction of goals blocked", difference_scale("goals blocked", 0.0, most), up, lines
-    )
-
-
-def _estimate_row(name: str, look: int, each: Estimate, words: str) -> ChartRow:
-    return ChartRow(name, look, each["mean"], interval_ends(each), [*each["of"].values()], words)
-
-
-def _figure_range(estimates: Sequence[Estimate]) -> tuple[float, float]:
-    """Range of everything that is drawn of them."""
-    every = [each[what] for each in estimates for what in ("mean", "low", "high") if each[what] is not None]
-    every += [value for each in estimates for value in each["of"].values()]
-    return min(every), max(every)
-
-
+NONE = "-"
 MOST_LISTED = 20  # goals in a list; all are in comparison.json
 PAGE_STYLE = """
 figure { margin: 1rem 0; } figcaption, .note, small { opacity: .8; } h2 { margin-top: 2.2rem; }
@@ -211,118 +35,320 @@ INTERVALS = (
 )
 
 
-def comparison_page(run: str, comparison: Record) -> str:
+def comparison_page(run: str, comparison: Comparison) -> str:
     about_goals = (
-        _solved_section, _paired_section, _within_section, effort_section,
-        _robustness_section, iterations_section, outcomes_section, goals_section,
+        _solved_section, _paired_section, _within_section, _effort_section,
+        _robustness_section, _iterations_section, _outcomes_section, _goals_section,
     )  # fmt: skip
-    sections = (_about_section, *(about_goals if comparison["goals"] else ()), settings_section)
+    sections = (_about_section, *(about_goals if comparison["goals"] else ()), _settings_section, _refused_section)
     parts = [part for section in sections for part in section(comparison)]
-    parts += refused_section(comparison["refused"])
     return html_page(f"{run}: {comparison_headline(comparison)}", parts, PAGE_STYLE)
 
 
-def _about_section(comparison: Record) -> Iterator[str]:
-    spent = ", ".join(f"{number} {what}" for what, number in comparison["budget"].items() if number is not None)
-    seeds = ", ".join(map(str, comparison["seeds"]))
-    yield f"<p>Each search may spend {escape(spent)}; seeds: {seeds or NONE}. Only proofs that held when checked count."
-    yield f"{SEEDLESS if len(comparison['seeds']) == 1 else escape(INTERVALS)}</p>"
-    lean = comparison["lean"]
-    origin = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
-    origin += f"{settings_line(comparison['shared'])}."
-    yield f'<p class="made">{escape(origin)}</p>'
+def _cell(comparison: Comparison, estimate: Estimate, write: Write) -> str:
+    mean, trust = estimate_parts(estimate, write, len(comparison["seeds"]))
+    return f"{escape(mean)} <small>{escape(trust)}</small>"
+
+
+def _mark(comparison: Comparison, x: float, label: str, estimate: Estimate, write: Write) -> ChartMark:
+    if estimate["mean"] is None:
+        raise ValueError(f"{label}: there is no figure to draw")
+    text = " ".join(estimate_parts(estimate, write, len(comparison["seeds"])))
+    return ChartMark(x, estimate["mean"], interval_ends(estimate), f"{label}: {text}")
 
 
 def _captioned(picture: str, caption: str) -> str:
     return f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _solved_section(comparison: Record) -> Iterator[str]:
+def _note(words: str) -> str:
+    return f'<p class="note">{escape(words)}</p>'
+
+
+def _figure_range(estimates: Sequence[Estimate]) -> tuple[float, float]:
+    """Range of everything that is drawn of them."""
+    ends = [end for each in estimates for end in (each["mean"], each["low"], each["high"]) if end is not None]
+    every = [*ends, *(value for each in estimates for value in each["of"].values())]
+    return min(every), max(every)
+
+
+def _rows_chart(
+    comparison: Comparison, across: Scale, title: str, estimates: Mapping[str, Estimate], write: Write
+) -> str:
+    looks = [*comparison["scenarios"]]
+    rows = []
+    for name, each in estimates.items():
+        _, mean, interval, tooltip = _mark(comparison, 0.0, name, each, write)
+        rows.append(ChartRow(name, looks.index(name), mean, interval, [*each["of"].values()], tooltip))
+    return rows_chart(title, across, rows)
+
+
+def _about_section(comparison: Comparison) -> Iterator[str]:
+    spent = ", ".join(f"{number} {what}" for what, number in comparison["budget"].items() if number is not None)
+    seeds = ", ".join(map(str, comparison["seeds"]))
+    yield f"<p>Each search may spend {escape(spent)}; seeds: {seeds or NONE}. Only proofs that held when checked count."
+    yield f"{SEEDLESS if len(comparison['seeds']) == 1 else escape(INTERVALS)}</p>"
+    lean = comparison["lean"]
+    origin = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
+    yield f'<p class="made">{escape(origin + settings_line(comparison["shared"]))}.</p>'
+
+
+def _solved_section(comparison: Comparison) -> Iterator[str]:
     yield "<h2>Solved</h2>"
-    caption = (
+    every = comparison["scenarios"].items()
+    shares = {name: each["share"] for name, each in every}
+    title = "share of goals solved"
+    yield _captioned(
+        _rows_chart(comparison, share_scale(title), f"{title}, by scenario", shares, format_share),
         "The mean over seeds and its interval, which has no width where all seeds are alike. "
-        "Below, a ring for each seed; equal ones lie on each other."
+        "Below, a ring for each seed; equal ones lie on each other.",
     )
-    yield _captioned(solved_chart(comparison), caption)
     rows = (
-        [
-            escape(name),
-            ", ".join(map(str, each["solved"].values())),
-            estimate_cell(comparison, each["share"], format_share),
-        ]
-        for name, each in comparison["scenarios"].items()
+        [escape(name), ", ".join(map(str, each["solved"].values())), _cell(comparison, each["share"], format_share)]
+        for name, each in every
     )
     head = f"of {plural(len(comparison['goals']), 'goal')}, with each seed"
     yield html_table(("scenario", head, "share solved (interval)"), rows)
 
 
-def _paired_section(comparison: Record) -> Iterator[str]:
-    if not comparison["paired"]:
+def _paired_section(comparison: Comparison) -> Iterator[str]:
+    paired = comparison["paired"]
+    if not paired:
         return
     first = escape(comparison["first"])
     yield f"<h2>Against {first}</h2>"
-    caption = "Goal by goal and seed by seed. Where the interval holds 0, the seeds do not tell the two apart."
-    yield _captioned(differences_chart(comparison), caption)
+    differences = {name: each["difference"] for name, each in paired.items()}
+    title = f"difference to {comparison['first']} in the share of goals solved"
+    low, high = _figure_range([*differences.values()])
+    scale = difference_scale(title, min(low, -0.1), max(high, 0.1))
+    yield _captioned(
+        _rows_chart(comparison, scale, title, differences, format_points),
+        "Goal by goal and seed by seed. Where the interval holds 0, the seeds do not tell the two apart.",
+    )
+    rows, alone = [], []
+    for name, each in paired.items():
+        here, there = each["only_here"], each["only_there"]
+        counts = map(str, (each["both"], len(here), len(there), each["neither"]))
+        figures = (each["difference"], format_points), (each["calls_ratio"], format_ratio)
+        difference, calls = (_cell(comparison, estimate, write) for estimate, write in figures)
+        rows.append([escape(name), difference, *counts, calls])
+        alone.append([escape(name), _goal_list(here), _goal_list(there)])
     head = ("scenario", "difference, percentage points (interval)", "both", "only this", f"only {first}", "neither")
-    ratio_head = "calls where both solved, as a ratio (interval)"
-    paired = comparison["paired"].items()
-    rows = (_pair_row(comparison, name, each) for name, each in paired)
-    yield html_table((*head, ratio_head), rows, numbers=(2, 3, 4, 5))
+    yield html_table((*head, "calls where both solved, as a ratio (interval)"), rows, numbers=(2, 3, 4, 5))
     yield "<details><summary>Goals that only one of the two solved</summary>"
-    alone = ([escape(name), _goal_list(each["only_here"]), _goal_list(each["only_there"])] for name, each in paired)
     yield f"{html_table(('scenario', 'only this', f'only {first}'), alone)}</details>"
 
 
-def _pair_row(comparison: Record, name: str, each: Record) -> list[str]:
-    counts = (each["both"], len(each["only_here"]), len(each["only_there"]), each["neither"])
-    difference, calls = (
-        estimate_cell(comparison, each[what], how)
-        for what, how in (("difference", format_points), ("calls_ratio", format_ratio))
-    )
-    return [escape(name), difference, *map(str, counts), calls]
-
-
-def _goal_list(found: Sequence[Record]) -> str:
+def _goal_list(solved: Sequence[Mapping[str, Any]]) -> str:
     """Each with its seeds."""
-    named: dict[str, list[str]] = {}
-    for each in found:
-        named.setdefault(each["goal"], []).append(str(each["seed"]))
-    listed = [f"{goal} (seed {', '.join(seeds)})" for goal, seeds in named.items()]
+    seeds: dict[str, list[str]] = {}
+    for each in solved:
+        seeds.setdefault(each["goal"], []).append(str(each["seed"]))
+    listed = [f"{goal} (seed {', '.join(some)})" for goal, some in seeds.items()]
     more = [f"and {len(listed) - MOST_LISTED} more in comparison.json"] if len(listed) > MOST_LISTED else []
     return escape("; ".join([*listed[:MOST_LISTED], *more])) or NONE
 
 
-def _within_section(comparison: Record) -> Iterator[str]:
-    if not any(comparison["within"]["steps"].values()):
+def _within_section(comparison: Comparison) -> Iterator[str]:
+    at, every, steps = (comparison["within"][what] for what in ("at", "shares", "steps"))
+    if not any(steps.values()):
         return
     yield "<h2>Solved within so many calls</h2>"
-    caption = (
+    lines = []
+    for name, shares in every.items():
+        marks = [
+            _mark(comparison, calls, f"{name}, {calls} calls", each, format_share)
+            for calls, each in zip(at, shares, strict=True)
+            if each["mean"]
+        ]
+        lines.append(ChartLine(name, stairs(steps[name], at[0], at[-1]), marks))
+    across = Scale("calls", at[0], max(at[-1], 10 * at[0]), at, logarithmic=True)
+    yield _captioned(
+        line_chart("share of goals solved within so many calls", across, share_scale("share solved"), lines),
         "The steps are of all seeds together; marks with intervals stand side by side where the table has a column. "
-        "A call is one tactic run by Lean."
+        "A call is one tactic run by Lean.",
     )
-    yield _captioned(within_chart(comparison), caption)
-    at = comparison["within"]["at"]
-    rows = (
-        [escape(name), *(estimate_cell(comparison, each, format_share) for each in shares)]
-        for name, shares in comparison["within"]["shares"].items()
-    )
-    yield html_table(("scenario", *(f"{plural(calls, 'call')}" for calls in at)), rows)
+    rows = ([escape(name), *(_cell(comparison, each, format_share) for each in some)] for name, some in every.items())
+    yield html_table(("scenario", *(plural(calls, "call") for calls in at)), rows)
 
 
-def _robustness_section(comparison: Record) -> Iterator[str]:
-    if not comparison["robustness"]:
+def _effort_section(comparison: Comparison) -> Iterator[str]:
+    yield "<h2>What it took</h2>"
+    yield _note(
+        "Up to the proof: of goals that were solved alone, which flatters a scenario that solves only what is easy. "
+        "For a goal: solved or not, all that its search spent; one that is hindered or at a dead end may spend little. "
+        "For a proof: all calls of a seed, those for goals that were not solved too, for each proof."
+    )
+    rows = []
+    for name, each in comparison["scenarios"].items():
+        cells = [escape(name)]
+        for proofs in (each["to_proof"][what] for what in COSTS):
+            median = NONE if proofs["median"] is None else format_amount(proofs["median"])
+            cells += [median, _cell(comparison, proofs["mean"], format_amount)]
+        others = (*(each["spent"][what] for what in COSTS), each["calls_per_proof"])
+        rows.append([*cells, *(_cell(comparison, estimate, format_amount) for estimate in others)])
+    head = [f"{what} up to the proof: {which}" for what in COSTS for which in ("median", "mean")]
+    head += [f"{what} for a goal" for what in COSTS]
+    yield html_table(("scenario", *head, "calls for a proof"), rows)
+
+
+def _robustness_section(comparison: Comparison) -> Iterator[str]:
+    points = [(line, one) for line, on_it in comparison["robustness"].items() for one in on_it]
+    if not points:
         return
     yield "<h2>Robustness</h2>"
-    yield note_line("On a line are scenarios that differ in nothing but the fraction of goals that is blocked.")
-    caption = "Marks of several lines at the same fraction stand side by side."
-    yield _captioned(robustness_chart(comparison), caption)
-    yield _captioned(spent_chart(comparison), "All that was spent for a goal, solved or not.")
-    figures = (("share", format_share), ("calls", format_amount))
-    rows = (
-        [escape(line), f"{100 * one['fraction']:g} %", escape(one["scenario"])]
-        + [estimate_cell(comparison, one[what], how) for what, how in figures]
-        for line, on_it in comparison["robustness"].items()
-        for one in on_it
-    )
+    yield _note("On a line are scenarios that differ in nothing but the fraction of goals that is blocked.")
+    _, most = _figure_range([one["calls"] for _, one in points])
+    share = _robustness_chart(comparison, "share", share_scale("share solved"), format_share)
+    yield _captioned(share, "Marks of several lines at the same fraction stand side by side.")
+    calls = _robustness_chart(comparison, "calls", amount_scale("calls for a goal", most), format_amount)
+    yield _captioned(calls, "All that was spent for a goal, solved or not.")
+    rows = []
+    for line, one in points:
+        figures = [_cell(comparison, one["share"], format_share), _cell(comparison, one["calls"], format_amount)]
+        rows.append([escape(line), f"{100 * one['fraction']:g} %", escape(one["scenario"]), *figures])
     head = ("line", "blocked", "scenario", "share solved (interval)", "calls for a goal (interval)")
     yield html_table(head, rows, (1,))
+
+
+def _robustness_chart(comparison: Comparison, figure: str, up: Scale, write: Write) -> str:
+    lines = []
+    for name, on_it in comparison["robustness"].items():
+        marks = [
+            _mark(comparison, one["fraction"], one["scenario"], one[figure], write)
+            for one in on_it
+            if one[figure]["mean"] is not None
+        ]
+        lines.append(ChartLine(name, [(each.x, each.y) for each in marks], marks))
+    most = max(one["fraction"] for on_it in comparison["robustness"].values() for one in on_it)
+    across = difference_scale("goals blocked", 0.0, most)
+    return line_chart(f"{up.title}, by the fraction of goals blocked", across, up, lines)
+
+
+def _iterations_section(comparison: Comparison) -> Iterator[str]:
+    """Section of iterations, without empty columns."""
+    uses: dict[str, dict[str, Estimate]] = {}
+    for name, each in comparison["scenarios"].items():
+        spent = each["iterations"]
+        uses[name] = {"blocked, delayed or idle": spent["nothing"], "idle": spent["idle"], **spent["reasons"]}
+    columns = [title for title in next(iter(uses.values())) if any(each[title]["mean"] for each in uses.values())]
+    yield "<h2>Where iterations went</h2>"
+    yield _note(
+        "As shares of all iterations of a seed. blocked, delayed or idle: what was spent on nothing. "
+        "idle: there was nothing to do for the agent; part of no_expansion, the rest of which tried tactics in vain."
+    )
+    rows = (
+        [escape(name), *(_cell(comparison, each[title], format_share) for title in columns)]
+        for name, each in uses.items()
+    )
+    yield html_table(("scenario", *map(escape, columns)), rows)
+
+
+def _outcomes_section(comparison: Comparison) -> Iterator[str]:
+    yield "<h2>How searches ended</h2>"
+    yield _note(
+        "open: the budget was spent. dead: no tactic was left to try. "
+        "unverified: what was found did not hold. Only solved counts as solved; all count."
+    )
+    every = comparison["scenarios"].items()
+    rows = ([escape(name), *(str(each["outcomes"][what]) for what in OUTCOMES)] for name, each in every)
+    yield html_table(("scenario", *OUTCOMES), rows, range(1, 1 + len(OUTCOMES)))
+    keys = ("goal", "seed", "outcome", "error")
+    wrong = [[name, *(str(one[key]) for key in keys)] for name, each in every for one in each["wrong"]]
+    if wrong:
+        yield html_table(("scenario", "goal", "seed", "", "what was wrong"), ([*map(escape, row)] for row in wrong))
+
+
+def _goals_section(comparison: Comparison) -> Iterator[str]:
+    """Section of goals; those that nobody solved come first."""
+    by_goal, seeds = comparison["by_goal"], len(comparison["seeds"])
+    never = sum(not any(each.values()) for each in by_goal.values())
+    yield "<h2>Goals</h2>"
+    yield _note(f"With how many of the seeds each was solved. Those that nobody solved come first: {never}.")
+    ordered = sorted(by_goal.items(), key=lambda goal: any(goal[1].values()))  # else as they are
+    rows = ([escape(name), *(f"{len(some)} of {seeds}" for some in each.values())] for name, each in ordered)
+    yield html_table(("goal", *map(escape, comparison["scenarios"])), rows)
+
+
+def _settings_section(comparison: Comparison) -> Iterator[str]:
+    yield "<h2>Scenarios</h2>"
+    yield _note("As a spec would have them; what is not said is as it is by default.")
+    every = comparison["scenarios"].items()
+    rows = ([escape(name), escape(settings_line(spec_settings(each["settings"])))] for name, each in every)
+    yield html_table(("scenario", "settings"), rows)
+
+
+def _refused_section(comparison: Comparison) -> Iterator[str]:
+    if rows := comparison["refused"]:
+        yield f"<h2>{plural(len(rows), 'row')} of the bank not counted</h2>"
+        yield html_table(("row", "why"), ([escape(each["goal"]), escape(each["error"])] for each in rows))
+
+
+def format_share(number: float) -> str:
+    return f"{100 * number:.1f} %"
+
+
+def format_points(number: float) -> str:
+    """Format percentage points."""
+    return f"{100 * number:+.1f}"
+
+
+def format_amount(number: float) -> str:
+    return f"{number:,.1f}" if number < 1000 else f"{number:,.0f}"
+
+
+def format_ratio(number: float) -> str:
+    return f"{number:.3g}"
+
+
+def estimate_parts(estimate: Estimate, write: Write, seeds: int) -> tuple[str, str]:
+    """The mean, and in brackets how far to trust it: one that lacks some of the seeds says so."""
+    if estimate["mean"] is None:
+        return NONE, ""
+    interval = "one seed"
+    if ends := interval_ends(estimate):
+        interval = "all seeds alike" if estimate["same"] else " to ".join(map(write, ends))
+    lacking = f"; {len(estimate['of'])} of {seeds} seeds" if len(estimate["of"]) < seeds else ""
+    return write(estimate["mean"]), f"({interval}{lacking})"
+
+
+def interval_ends(estimate: Estimate) -> tuple[float, float] | None:
+    low, high = estimate["low"], estimate["high"]
+    return None if low is None or high is None else (low, high)
+
+
+Settings = Mapping[str, Any]
+
+# A seed is there only if it was given.
+_BLOCK_DEFAULTS = {field: value for field, value in Block()._asdict().items() if field != "seed"}
+
+
+def settings_line(values: Settings) -> str:
+    """Settings in the words of a spec, on one line."""
+    return ", ".join(f"{key}: {_value_text(value)}" for key, value in values.items())
+
+
+def spec_settings(settings: Settings) -> dict[str, Any]:
+    """Settings by their keys in a spec."""
+    found = {"mode": settings["mode"], **_changed_settings(settings, STEERING_FIELDS, ReservationRules._field_defaults)}
+    block, delay = settings.get("block", {}), settings.get("delay", {})
+    if settings.get("time") == REAL_TIME:
+        found["deterministic_inference"] = False
+    if block.get("fraction"):
+        found["block"] = _changed_settings(block, BLOCK_FIELDS, _BLOCK_DEFAULTS)
+    if settings.get("reroute"):
+        found["reroute"] = {"blocked": True, "max": settings["reroute"]}
+    if delay.get("prob"):
+        found["delay"] = _changed_settings(delay, DELAY_FIELDS, {})
+    return found
+
+
+def _changed_settings(settings: Settings, fields: Mapping[str, str], defaults: Settings) -> dict[str, Any]:
+    changed = {field for field, value in settings.items() if value != defaults.get(field)}
+    return {key: settings[field] for key, field in fields.items() if field in changed}
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{settings_line(value)}}}"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,3 +1,4 @@
 """Running a search of one theorem on a Lean. Not pure; imports search and Lean.
 
-engine  sessions at work at once, and the loop of asking and telling"""
+evaluator  carries out an `Expand` on a Lean session
+engine     sessions at work at once, and the loop of asking and telling"""

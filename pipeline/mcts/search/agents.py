@@ -4,9 +4,7 @@ An agent selects by its last view of the tree, and around goals that others work
 unobserved visits. Blocks and delays change the schedule, never the tree.
 
 A draw is a function of its purpose: no draw moves another, in any order. Draws are made for a goal by its key and
-names, so that a scenario hits the same goals in whichever order a search reaches them.
-
-Also here: what the spec calls the fields of these rules."""
+names, so that a scenario hits the same goals in whichever order a search reaches them."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from pipeline.mcts.search.records import PUCT
 from pipeline.mcts.search.tree import SearchTree, Selection
 
 
-def draw(seed: int, *what: object) -> float:
+def draw(seed: int, *purpose: object) -> float:
     """Draw a number from 0 up to, not including, 1."""
-    named = "\x1f".join(map(str, (seed, *what)))
+    named = "\x1f".join(map(str, (seed, *purpose)))
     return int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) / 2**64
 
 
@@ -72,33 +70,26 @@ class Obstacles:
         self._delayed: dict[int, int] = {}
 
     def block_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
-        if not self.rules.block.fraction:
+        rule = self.rules.block
+        if not rule.fraction:
             return None
         if node.number not in self._frozen:
-            self._frozen[node.number] = self._draw_block(node, iteration)
+            hit = draw(rule.seed, "block", node.key, node.names) < rule.fraction
+            immovable = hit and draw(rule.seed, "immovable", node.key, node.names) < rule.immovable
+            until = inf if rule.duration < 0 else iteration + rule.duration
+            self._frozen[node.number] = BlockedGoal(until, immovable) if hit else None
         frozen = self._frozen[node.number]
         if frozen is None or iteration > frozen.until:
             return None
         frozen.hits += 1
-        thawed = not frozen.immovable and self._thaws(node, iteration, frozen.hits)
+        thawed = not frozen.immovable and (
+            0 < rule.unfreeze_after <= frozen.hits
+            or draw(rule.seed, "unfreeze", node.key, node.names, iteration) < rule.unfreeze_prob
+        )
         if thawed:
             self._frozen[node.number] = None
-        until = None if frozen.until == inf else frozen.until
-        record = {"node": node.number, "until": until, "hits": frozen.hits}
-        return record | {"immovable": frozen.immovable, "thawed": thawed}
-
-    def _draw_block(self, node: GoalNode, iteration: int) -> BlockedGoal | None:
-        rule = self.rules.block
-        if draw(rule.seed, "block", node.key, node.names) >= rule.fraction:
-            return None
-        immovable = draw(rule.seed, "immovable", node.key, node.names) < rule.immovable
-        return BlockedGoal(inf if rule.duration < 0 else iteration + rule.duration, immovable)
-
-    def _thaws(self, node: GoalNode, iteration: int, hits: int) -> bool:
-        rule = self.rules.block
-        if rule.unfreeze_after and hits >= rule.unfreeze_after:
-            return True
-        return draw(rule.seed, "unfreeze", node.key, node.names, iteration) < rule.unfreeze_prob
+        record = {"node": node.number, "until": None if frozen.until == inf else frozen.until, "hits": frozen.hits}
+        return {**record, "immovable": frozen.immovable, "thawed": thawed}
 
     def delay_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
         rule = self.rules.delay
@@ -109,18 +100,6 @@ class Obstacles:
         if not drawn and iteration > until:
             return None
         return {"node": node.number, "until": until, "drawn": drawn}
-
-
-NEEDED_KEYS = ("agents", "inflight")
-# key -> field
-STEERING_FIELDS = {key: key for key in (*NEEDED_KEYS, "virtual_loss", "depth_bias", "path_bias")} | {
-    "reservation": "counting",
-    "history_cache": "refresh",
-}
-BLOCK_FIELDS = {key: key for key in ("fraction", "duration", "seed", "unfreeze_after", "unfreeze_prob")} | {
-    "immovable_fraction": "immovable"
-}
-DELAY_FIELDS = {key: key for key in Delay._fields}
 
 
 VIRTUAL_LOSS, UNOBSERVED = "virtual-loss", "unobserved"
@@ -181,60 +160,41 @@ def update_view(agent: Agent, path: list[Action], node: GoalNode) -> None:
             view.values[action.number] = action.value
 
 
-class Descent(NamedTuple):
-    """Everything that decides the way of an agent, in one turn."""
-
-    tree: SearchTree
-    rules: ReservationRules
-    agent: Agent
-    banned: set[int]  # goals that it was turned away from
-    mark: int
-
-
 def select_for_agent(tree: SearchTree, rules: ReservationRules, agent: Agent, banned: set[int]) -> Selection:
-    """Select as `SearchTree.select` does, with reservations, biases and the agent's view."""
-    way = Descent(tree, rules, agent, banned, tree.stamp())
-    path: list[Action] = []
-    node = tree.root
+    """Select as `SearchTree.select` does, with reservations, biases and the agent's view, and around `banned` goals."""
+    view, puct, mark = agent.view, tree.maths.selection == PUCT, tree.stamp()
+    path, node = list[Action](), tree.root
     while True:
-        node.mark = way.mark
+        node.mark = mark
+        visits = view.totals[node.number] if view and node.number < len(view.totals) else node.visits
         free = node.pending < rules.inflight and node.number not in banned
-        if free and _visits(way, node) + node.flying > node.opens_at:
+        if free and visits + node.flying > node.opens_at:
             return Selection(path, node, True)
-        action, child = _best_step(way, node)
-        if action is None or child is None:
+        counted, _ = count_reservations(rules, max(visits, 1), 0.0, node.flying)
+        mass = node.mass or 1.0  # of no action
+        reach = tree.maths.explore * (sqrt(counted) / mass if puct else sqrt(log(counted)))
+        top, best, to = 0.0, None, None
+        for action in node.live:
+            child = _next_child(action, mark, banned)
+            if child is not None:
+                score = _score(action, child, reach, puct, rules, agent)
+                if best is None or score > top:
+                    top, best, to = score, action, child
+        if best is None or to is None:
             return Selection(path, node, free and bool(node.untried))
-        path.append(action)
-        node = child
+        path.append(best)
+        node = to
 
 
-def _visits(way: Descent, node: GoalNode) -> int:
-    view = way.agent.view
-    return view.totals[node.number] if view and node.number < len(view.totals) else node.visits
-
-
-def _best_step(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | None]:
-    top, best, to = 0.0, None, None
-    reach = _exploration(way, node) if node.live else 0.0
-    for action in node.live:
-        child = _next_child(way, action)
-        if child is None:
-            continue
-        score = _score(way, action, child, reach)
-        if best is None or score > top:
-            top, best, to = score, action, child
-    return best, to
-
-
-def _next_child(way: Descent, action: Action) -> GoalNode | None:
+def _next_child(action: Action, mark: int, banned: set[int]) -> GoalNode | None:
     """The weakest child, as in `weakest_child`, but one that others work at comes after one that nobody does."""
     found: GoalNode | None = None
     for child in action.children:
         if child.status == SOLVED:
             continue
-        if child.mark == way.mark:
+        if child.mark == mark:
             return None
-        if child.number in way.banned:
+        if child.number in banned:
             continue
         if found is None or (child.flying, child.value) < (found.flying, found.value):
             found = child
@@ -249,19 +209,11 @@ def count_reservations(rules: ReservationRules, visits: float, value: float, res
     return visits + loss, (visits * value - loss) / (visits + loss) if loss else value
 
 
-def _exploration(way: Descent, node: GoalNode) -> float:
-    """The exploration factor that all actions of a goal share."""
-    maths = way.tree.maths
-    visits, _ = count_reservations(way.rules, max(_visits(way, node), 1), 0.0, node.flying)
-    return maths.explore * (sqrt(visits) / node.mass if maths.selection == PUCT else sqrt(log(visits)))
-
-
-def _score(way: Descent, action: Action, child: GoalNode, reach: float) -> float:
-    view, rules = way.agent.view, way.rules
-    visits, value = action.visits, action.value
+def _score(action: Action, child: GoalNode, reach: float, puct: bool, rules: ReservationRules, agent: Agent) -> float:
+    visits, value, view = action.visits, action.value, agent.view
     if view and action.number < len(view.visits):
         visits, value = view.visits[action.number], view.values[action.number]
     counted, value = count_reservations(rules, visits, value, action.flying)
-    share = action.prior / (1 + counted) if way.tree.maths.selection == PUCT else 1 / sqrt(counted)
-    bias = rules.path_bias if action.number in way.agent.last else 0.0
+    share = action.prior / (1 + counted) if puct else 1 / sqrt(counted)
+    bias = rules.path_bias if action.number in agent.last else 0.0
     return value + reach * share + rules.depth_bias * child.depth + bias

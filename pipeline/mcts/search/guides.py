@@ -1,12 +1,10 @@
 """Priors over tactics and rewards of open goals.
 
-All priors take their tactics from the same portfolio and differ in what they think of them. One by a model that writes
-tactics would be another function of the same type: it has to give the same for the same goal, since a search that goes
-on in another process asks it once more how long a tactic may run.
+All priors take their tactics from the same portfolio. Priors by a model have to give the same for the same goal: a
+search that goes on in another process asks them once more how long a tactic may run.
 
-A reward is how near an open goal looks to being proved, between 0 and 1. That a tactic applied is worth nothing. The
-goals that it left count: their kind, their length, and how many they are. A model of values would be
-another function of the same type."""
+A reward is how near an open goal looks to being proved, between 0 and 1. That a tactic applied is worth nothing: the
+goals that it left count, by kind, length and number."""
 
 from __future__ import annotations
 
@@ -46,36 +44,28 @@ class Proposal(NamedTuple):
 
 
 Priors = Callable[[PrintedGoal], Sequence[Proposal]]
-Weigh = Callable[[TacticMove], float]
+# The weight of a tactic: how likely it is to be of use, by the shares of families too.
+Weigh = Callable[[TacticMove, Mapping[str, float]], float]
 
 
-def propose_tactics(goal: PrintedGoal, weigh: Weigh, seed: int) -> list[Proposal]:
-    """Proposals for a goal: finishing moves, then the others; of equal weights the cheap come first."""
-    portfolio = (*moves.finishing_moves(goal), *moves.propose_moves(goal))
-    return [
-        Proposal(move.tactic, weigh(move) * family_factor(move.family, seed), move.budget, move.closing)
-        for move in portfolio
-    ]
+def propose_tactics(goal: PrintedGoal, weigh: Weigh, shares: Mapping[str, float], seed: int) -> list[Proposal]:
+    """Proposals for a goal: finishing moves, then the others; of equal weights the cheap come first.
+
+    A seed other than 0 weighs families, from half to twice: nothing else in a search by a portfolio is random."""
+    found = []
+    for move in (*moves.finishing_moves(goal), *moves.propose_moves(goal)):
+        factor = 2.0 ** (2 * draw(seed, "prior", move.family) - 1) if seed else 1.0
+        found.append(Proposal(move.tactic, weigh(move, shares) * factor, move.budget, move.closing))
+    return found
 
 
-def uniform_weight(_move: TacticMove) -> float:
-    return 1.0
-
-
-def cost_weight(move: TacticMove) -> float:
+def cost_weight(move: TacticMove, _shares: Mapping[str, float] | None = None) -> float:
     return exp(-move.cost / COST_TEMPERATURE)
 
 
 def ledger_weight(move: TacticMove, shares: Mapping[str, float]) -> float:
     """Weight by cost, and by how often the family of the tactic had a part in a proof."""
     return shares.get(move.family, UNKNOWN_SHARE) * cost_weight(move)
-
-
-def family_factor(family: str, seed: int) -> float:
-    """Factor of a family by the seed, from half to twice: nothing else in a search by a portfolio is random.
-
-    With seed 0 all is as it is."""
-    return 2.0 ** (2 * draw(seed, "prior", family) - 1) if seed else 1.0
 
 
 def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:
@@ -91,10 +81,10 @@ def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:
 
 
 LEDGER_PRIORS = "ledger"
-PRIORS: Mapping[str, Callable[[Mapping[str, float]], Weigh]] = {
-    "uniform": lambda _: uniform_weight,
-    "moves": lambda _: cost_weight,
-    LEDGER_PRIORS: lambda known: partial(ledger_weight, shares=known),
+PRIORS: Mapping[str, Weigh] = {
+    "uniform": lambda move, shares: 1.0,
+    "moves": cost_weight,
+    LEDGER_PRIORS: ledger_weight,
 }
 UNBUILT_PRIORS = {"generator": "a model that writes tactics for a goal"}
 
@@ -102,7 +92,7 @@ UNBUILT_PRIORS = {"generator": "a model that writes tactics for a goal"}
 def choose_priors(name: str, known: Mapping[str, float] | None = None, seed: int = 0) -> Priors:
     """`known`: the shares that `ledger` goes by.  They are part of what decides a search: keep them with it."""
     check_guide_built("priors", name, PRIORS, UNBUILT_PRIORS)
-    return partial(propose_tactics, weigh=PRIORS[name](known or {}), seed=seed)
+    return partial(propose_tactics, weigh=PRIORS[name], shares=known or {}, seed=seed)
 
 
 # By the weakest sign of the target; an atom has OTHER_REWARD.
@@ -120,14 +110,11 @@ Rewards = Callable[[PrintedGoal, int], float]
 
 def printed_reward(goal: PrintedGoal, goals: int) -> float:
     """kind / (1 + length / LENGTH) * BESIDE ** (goals - 1); `goals`: that the tactic left, this one among them."""
-    return _kind_reward(goal) / (1 + len(goal.text) / HALVING_LENGTH) * SIBLING_FACTOR ** (goals - 1)
-
-
-def _kind_reward(goal: PrintedGoal) -> float:
-    sign = goal.connective
-    if not goal.hypotheses and sign not in ("∀", "→", "∃"):
-        return CLOSED_REWARD
-    return FALSE_REWARD if goal.target == "False" else KIND_REWARDS.get(sign, OTHER_REWARD)
+    if not goal.hypotheses and goal.connective not in ("∀", "→", "∃"):
+        kind = CLOSED_REWARD
+    else:
+        kind = FALSE_REWARD if goal.target == "False" else KIND_REWARDS.get(goal.connective, OTHER_REWARD)
+    return kind / (1 + len(goal.text) / HALVING_LENGTH) * SIBLING_FACTOR ** (goals - 1)
 
 
 REWARDS: Mapping[str, Rewards] = {"printed": printed_reward}
@@ -137,3 +124,10 @@ UNBUILT_REWARDS = {"model": "a model that was trained on goals and on whether th
 def choose_rewards(name: str) -> Rewards:
     check_guide_built("rewards", name, REWARDS, UNBUILT_REWARDS)
     return REWARDS[name]
+
+
+class Guide(NamedTuple):
+    """Priors of tactics and rewards of goals."""
+
+    priors: Priors
+    rewards: Rewards

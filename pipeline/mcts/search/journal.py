@@ -1,97 +1,50 @@
 """Journal of a tree search, and its records as JSON; in answers, what has its default is left out.
 
-The journal is the truth and the trace is folded from it. They are two files: an iteration has a line in the trace when
-it is over, and two in the journal, when it starts and when it is answered; of a search that was killed, some have only
-the first. Nor does who reads a trace need every goal that an answer spoke of."""
+The journal is the truth and the trace is folded from it. An iteration has a line in the trace when it is over, and two
+in the journal, when it starts and when it is answered; of a search that was killed, some have only the first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
 
-from pipeline.core.journal import Fields, Journal, JournalForm, Policy, Write, journal_line
-from pipeline.mcts.search.agents import Block, Delay, Interventions, ReservationRules
+from pipeline.core.journal import Fields, Journal, JournalForm, Write, journal_line
 from pipeline.mcts.search.centralized import CentralizedSearch
-from pipeline.mcts.search.distributed import DistributedSearch, RealTimeClock, TeamRules, VirtualClock
-from pipeline.mcts.search.records import (
-    Budget,
-    Expand,
-    ExpandOutcome,
-    Expansion,
-    SearchRules,
-    SelectionRules,
-    Subgoal,
-    TacticAttempt,
-    WeightedMove,
-)
+from pipeline.mcts.search.distributed import RealTimeClock, TeamRules, VirtualClock
+from pipeline.mcts.search.records import Expand, ExpandOutcome, SearchRules, Subgoal, WeightedMove
 from pipeline.mcts.search.trace import Note
-from pipeline.mcts.search.tree import SearchTree
 
 
-def changed_fields(record: Any) -> dict[str, Any]:
-    """The fields of a record that are not what they are by default."""
-    defaults = record._field_defaults
-    return {name: value for name, value in record._asdict().items() if name not in defaults or value != defaults[name]}
-
-
-def subgoal_as_json(goal: Subgoal) -> dict[str, Any]:
-    fields = changed_fields(goal)
-    return fields if goal.moves is None else fields | {"moves": [list(move) for move in goal.moves]}
-
-
-def subgoal_from_json(fields: Mapping[str, Any]) -> Subgoal:
-    moves = fields.get("moves")
-    return Subgoal(**{**fields, "moves": None if moves is None else _moves_from_json(moves)})
-
-
-def _moves_from_json(listed: list[tuple[str, float]]) -> tuple[WeightedMove, ...]:
-    return tuple(WeightedMove(*move) for move in listed)
-
-
-def outcome_as_json(outcome: ExpandOutcome) -> dict[str, Any]:
-    fields = changed_fields(outcome)
-    for name, told in (("moves", list), ("attempts", _attempt_as_json)):
-        if name in fields:
-            fields[name] = [told(each) for each in fields[name]]
+def record_as_json(record: Any, whole: bool = True) -> dict[str, Any]:
+    """Records as objects, but moves as pairs; unless `whole`, without fields that are as they are by default."""
+    fields: dict[str, Any] = record._asdict()
+    defaults = {} if whole else record._field_defaults
+    for name, value in [*fields.items()]:
+        if name in defaults and value == defaults[name]:
+            del fields[name]
+        elif hasattr(value, "_fields"):
+            fields[name] = record_as_json(value, whole)
+        elif isinstance(value, tuple) and value and not isinstance(value[0], str | int | WeightedMove):
+            fields[name] = [record_as_json(each, whole) for each in value]
     return fields
 
 
-def _attempt_as_json(attempt: TacticAttempt) -> dict[str, Any]:
-    fields = changed_fields(attempt)
-    return fields if not attempt.goals else fields | {"goals": [subgoal_as_json(goal) for goal in attempt.goals]}
+def record_from_json(kind: Any, value: Any) -> Any:
+    """A record of this kind, or one for each of a list."""
+    if isinstance(value, list):
+        return tuple([kind(*each) if isinstance(each, list) else record_from_json(kind, each) for each in value])
+    inner, fields = _inner_records(kind), dict(value)
+    return kind(**fields | {name: record_from_json(inner[name], fields[name]) for name in inner if name in fields})
 
 
-def outcome_from_json(fields: Mapping[str, Any]) -> ExpandOutcome:
-    attempts = tuple(_attempt_from_json(each) for each in fields.get("attempts", ()))
-    return ExpandOutcome(**{**fields, "attempts": attempts, "moves": _moves_from_json(fields.get("moves", []))})
-
-
-def _attempt_from_json(fields: Mapping[str, Any]) -> TacticAttempt:
-    return TacticAttempt(**{**fields, "goals": tuple(subgoal_from_json(goal) for goal in fields.get("goals", ()))})
-
-
-def expand_as_json(expand: Expand) -> dict[str, Any]:
-    return {**expand._asdict(), "path": list(expand.path), "tactics": list(expand.tactics)}
-
-
-def search_rules_as_json(rules: SearchRules) -> dict[str, Any]:
-    return {name: part._asdict() for name, part in rules._asdict().items()}
-
-
-def search_rules_from_json(fields: Mapping[str, Any]) -> SearchRules:
-    return SearchRules(Budget(**fields["budget"]), SelectionRules(**fields["maths"]), Expansion(**fields["expansion"]))
-
-
-def team_as_json(team: TeamRules) -> dict[str, Any]:
-    block, delay, reroute = team.interventions
-    between = {"block": block._asdict(), "delay": delay._asdict(), "reroute": reroute}
-    return {"rules": search_rules_as_json(team.rules), "steering": team.steering._asdict(), "interventions": between}
-
-
-def team_from_json(fields: Mapping[str, Any]) -> TeamRules:
-    between = fields["interventions"]
-    interventions = Interventions(Block(**between["block"]), Delay(**between["delay"]), between["reroute"])
-    return TeamRules(search_rules_from_json(fields["rules"]), ReservationRules(**fields["steering"]), interventions)
+@cache
+def _inner_records(kind: Any) -> dict[str, Any]:
+    """Kinds of the records in fields of a record, each by itself or several in a tuple."""
+    found = get_type_hints(kind)
+    while any(map(get_args, found.values())):
+        found = {name: (get_args(hint) or (hint,))[0] for name, hint in found.items()}
+    return {name: hint for name, hint in found.items() if hasattr(hint, "_fields")}
 
 
 CENTRALIZED, DISTRIBUTED = "centralized", "distributed"
@@ -101,32 +54,26 @@ VIRTUAL_TIME, REAL_TIME = "virtual", "real"
 def mode_as_json(rules: SearchRules | TeamRules, time: str = VIRTUAL_TIME) -> dict[str, Any]:
     """The rules of a search, with the runner that goes by them."""
     if isinstance(rules, TeamRules):
-        return {"mode": DISTRIBUTED, "team": team_as_json(rules), "time": time}
-    return {"mode": CENTRALIZED, "rules": search_rules_as_json(rules)}
+        return {"mode": DISTRIBUTED, "team": record_as_json(rules), "time": time}
+    return {"mode": CENTRALIZED, "rules": record_as_json(rules)}
 
 
 def mode_from_json(fields: Fields) -> tuple[SearchRules | TeamRules, str]:
     """The rules, and the clock of a team.  A mode is never taken for the other."""
     if fields["mode"] == CENTRALIZED:
-        return search_rules_from_json(fields["rules"]), VIRTUAL_TIME
-    return team_from_json(fields["team"]), fields["time"]
+        return record_from_json(SearchRules, fields["rules"]), VIRTUAL_TIME
+    return record_from_json(TeamRules, fields["team"]), fields["time"]
 
 
 VERSION = 1
 CLOCKS: dict[str, type[VirtualClock] | type[RealTimeClock]] = {VIRTUAL_TIME: VirtualClock, REAL_TIME: RealTimeClock}
 
 
-class SearchPolicy(Policy[Expand, ExpandOutcome], Protocol):
-    """One of the runners.  `calls`: what is spent of the budget."""
-
-    @property
-    def tree(self) -> SearchTree: ...
-    @property
-    def calls(self) -> int: ...
+SearchPolicy = CentralizedSearch | VirtualClock | RealTimeClock
 
 
 class SearchStart(NamedTuple):
-    """All that a search starts from."""
+    """The start of a search: its rules, its goal, and the clock of a team."""
 
     rules: SearchRules | TeamRules
     root: Subgoal
@@ -134,41 +81,39 @@ class SearchStart(NamedTuple):
 
     def policy(self, note: Note) -> SearchPolicy:
         if isinstance(self.rules, TeamRules):
-            return CLOCKS[self.time](DistributedSearch(self.rules, self.root, note))
+            return CLOCKS[self.time](self.rules, self.root, note)
         return CentralizedSearch(self.rules, self.root, note)
 
     def first_line(self) -> str:
         rules = mode_as_json(self.rules, self.time)
-        return journal_line(1, "begin", version=VERSION, root=subgoal_as_json(self.root), **rules)
-
-
-def search_start_from_json(fields: Fields) -> SearchStart:
-    rules, time = mode_from_json(fields)
-    return SearchStart(rules, subgoal_from_json(fields["root"]), time)
+        return journal_line(1, "begin", version=VERSION, root=record_as_json(self.root, whole=False), **rules)
 
 
 class SearchJournal(Journal[SearchPolicy]):
-    def __init__(self, start: SearchStart, write: Write, note: Note = lambda told: None) -> None:
+    def __init__(self, start: SearchStart, write: Write, note: Note = lambda record: None) -> None:
         super().__init__(start.policy(note), write, start.first_line())
 
     def ask(self) -> Expand | None:
         expand = self.policy.ask()
-        self.record("ask", expand=expand and expand_as_json(expand), version=self.policy.version)
+        self.record("ask", expand=expand and expand._asdict(), version=self.policy.version)
         return expand
 
     def tell(self, outcome: ExpandOutcome) -> None:
         self.policy.tell(outcome)
-        self.record("tell", outcome=outcome_as_json(outcome), version=self.policy.version)
+        self.record("tell", outcome=record_as_json(outcome, whole=False), version=self.policy.version)
 
 
 REPLAY_STEPS: dict[str, Callable[[SearchJournal, Fields], object]] = {
     "ask": lambda to, fields: to.ask(),
-    "tell": lambda to, fields: to.tell(outcome_from_json(fields["outcome"])),
+    "tell": lambda to, fields: to.tell(record_from_json(ExpandOutcome, fields["outcome"])),
 }
 
 
-def search_form(note: Note = lambda told: None) -> JournalForm[SearchJournal]:
+def search_form(note: Note = lambda record: None) -> JournalForm[SearchJournal]:
     """`note` hears of all iterations, those of old lines too."""
-    return JournalForm(
-        VERSION, lambda fields, write: SearchJournal(search_start_from_json(fields), write, note), REPLAY_STEPS
-    )
+
+    def begin(fields: Fields, write: Write) -> SearchJournal:
+        rules, time = mode_from_json(fields)
+        return SearchJournal(SearchStart(rules, record_from_json(Subgoal, fields["root"]), time), write, note)
+
+    return JournalForm(VERSION, begin, REPLAY_STEPS)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from math import inf, prod, sqrt
+from dataclasses import dataclass, field
+from math import inf, prod
 
-from pipeline.mcts.search.records import PRODUCT, PUCT, SelectionRules
+from pipeline.mcts.search.records import PRODUCT, SelectionRules
 from pipeline.tactics.script import script_lines
 
 OPEN, SOLVED, DEAD = 0, 1, 2
@@ -30,52 +31,34 @@ CYCLE, CHILD, SAME = "cycle", "child", "same"  # why an action that applied is d
 # SOLVED and DEAD are final.
 
 
+@dataclass(slots=True, eq=False)
 class GoalNode:
     """A goal in the tree."""
 
-    __slots__ = (
-        "best",  # the live action that was visited most
-        "checked",
-        "depth",
-        "estimate",  # its value when it was new
-        "flying",  # reservations that pass through it or end here
-        "key",
-        "live",
-        "lost",  # moves without an action that lives
-        "mark",
-        "mass",  # the priors of live actions together
-        "names",
-        "number",
-        "opens_at",  # more visits than this, and another move may be tried
-        "origin",
-        "pending",  # of its moves: being tried just now
-        "place",
-        "priors",
-        "proof",
-        "status",
-        "tactics",
-        "untried",  # the next to try is the last
-        "uses",
-        "value",
-        "visits",
-    )
-
-    def __init__(self, number: int, key: str, names: str, value: float, depth: int) -> None:
-        self.number, self.key, self.names, self.depth = number, key, names, depth
-        self.estimate = self.value = value
-        self.visits = self.flying = self.pending = self.lost = self.status = 0
-        self.mark = self.checked = -1
-        self.mass = 0.0
-        self.opens_at = -1.0
-        self.tactics: list[str] | None = None
-        self.priors = array("d")
-        self.untried: list[int] = []
-        self.live: list[Action] = []
-        self.uses: list[Action] = []
-        self.best: Action | None = None
-        self.proof: Action | None = None
-        self.origin: Action | None = None
-        self.place = 0
+    number: int
+    key: str
+    names: str
+    estimate: float  # its value when it was new
+    depth: int
+    origin: Action | None = None
+    place: int = 0
+    value: float = 0.0
+    visits: int = 0
+    flying: int = 0  # reservations that pass through it or end here
+    pending: int = 0  # of its moves: being tried just now
+    lost: int = 0  # moves without an action that lives
+    status: int = OPEN
+    mark: int = -1
+    checked: int = -1
+    mass: float = 0.0  # the priors of live actions together
+    opens_at: float = -1.0  # more visits than this, and another move may be tried
+    tactics: list[str] | None = None
+    priors: array[float] = field(default_factory=lambda: array("d"))
+    untried: list[int] = field(default_factory=list)  # the next to try is the last
+    live: list[Action] = field(default_factory=list)
+    uses: list[Action] = field(default_factory=list)
+    best: Action | None = None  # the live action that was visited most
+    proof: Action | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -83,38 +66,23 @@ class GoalNode:
         return self.tactics is not None and not self.untried and not self.pending
 
 
+@dataclass(slots=True, eq=False)
 class Action:
     """A tactic that applied; its children are the goals that it left."""
 
-    __slots__ = (
-        "children",
-        "flying",
-        "left",  # children that are not solved yet
-        "number",
-        "one",  # the child, if there is but one
-        "owner",
-        "prior",
-        "status",
-        "tactic",
-        "value",
-        "visits",
-        "weight",  # of it in exploring
-        "why",
-    )
-
-    def __init__(self, number: int, owner: GoalNode, tactic: str, prior: float) -> None:
-        self.number, self.owner, self.tactic, self.prior = number, owner, tactic, prior
-        self.visits = self.flying = self.status = self.left = 0
-        self.value, self.weight, self.why = 0.0, inf, ""
-        self.children: tuple[GoalNode, ...] = ()
-        self.one: GoalNode | None = None
-
-    def bear(self, children: tuple[GoalNode, ...]) -> None:
-        self.children = children
-        if len(children) == 1:
-            self.one = children[0]
-        for child in children:
-            self.left += child.status != SOLVED
+    number: int
+    owner: GoalNode
+    tactic: str
+    prior: float
+    visits: int = 0
+    flying: int = 0
+    status: int = OPEN
+    left: int = 0  # children that are not solved yet
+    value: float = 0.0
+    weight: float = inf  # of it in exploring
+    why: str = ""
+    children: tuple[GoalNode, ...] = ()
+    one: GoalNode | None = None  # the child, if there is but one
 
 
 def action_value(maths: SelectionRules, action: Action) -> float:
@@ -123,13 +91,6 @@ def action_value(maths: SelectionRules, action: Action) -> float:
         return action.one.value
     values = [child.value for child in action.children]
     return prod(values) if maths.backup == PRODUCT else min(values, default=1.0)
-
-
-def exploration_weight(maths: SelectionRules, action: Action) -> float:
-    """Share of an action in exploring; the other factor is the same for all actions of a goal."""
-    if maths.selection == PUCT:
-        return action.prior / (1 + action.visits)
-    return 1 / sqrt(action.visits)
 
 
 def fallback_value(node: GoalNode) -> float:
@@ -162,10 +123,7 @@ def recompute(maths: SelectionRules, node: GoalNode) -> None:
         node.mass += action.prior
     node.opens_at = next_opening(maths, node)
     if node.best is None or node.best.status != OPEN:
-        node.best = None
-        for action in node.live:
-            if is_more_visited(action, node.best):
-                node.best = action
+        node.best = max(node.live, key=lambda each: (each.visits, each.value, -each.number), default=None)
     if node.status == OPEN:
         node.value = node.best.value if node.best else fallback_value(node)
 
@@ -211,32 +169,24 @@ def propagate(maths: SelectionRules, settled: list[GoalNode]) -> None:
     while settled:
         node = settled.pop()
         for action in node.uses:
+            owner = action.owner
             if action.status != OPEN:
                 continue
-            if node.status == SOLVED:
-                _child_solved(maths, action, settled)
-            else:
-                _child_dead(maths, action, settled)
-
-
-def _child_solved(maths: SelectionRules, action: Action, settled: list[GoalNode]) -> None:
-    owner = action.owner
-    action.left -= 1
-    action.value = action_value(maths, action)
-    if owner.status != OPEN:
-        action.status = OPEN if action.left else SOLVED
-    elif not action.left:
-        mark_solved(action)
-        settled.append(owner)
-    elif owner.best is action:
-        owner.value = action.value
-
-
-def _child_dead(maths: SelectionRules, action: Action, settled: list[GoalNode]) -> None:
-    drop_action(maths, action, CHILD)
-    if is_hopeless(action.owner):
-        mark_dead(action.owner)
-        settled.append(action.owner)
+            if node.status == DEAD:
+                drop_action(maths, action, CHILD)
+                if is_hopeless(owner):
+                    mark_dead(owner)
+                    settled.append(owner)
+                continue
+            action.left -= 1
+            action.value = action_value(maths, action)
+            if owner.status != OPEN:
+                action.status = OPEN if action.left else SOLVED
+            elif not action.left:
+                mark_solved(action)
+                settled.append(owner)
+            elif owner.best is action:
+                owner.value = action.value
 
 
 def mark_cyclic_dead(maths: SelectionRules, start: GoalNode) -> bool:
@@ -281,12 +231,8 @@ def _grounded_goals(region: list[GoalNode]) -> set[int]:
     return grounded
 
 
-# Lines before the tactic of a goal, such as names for hypotheses that have none.
-Prelude = Callable[[GoalNode], Iterable[str]]
-
-
-def proof_script(root: GoalNode, prelude: Prelude = lambda node: ()) -> list[str]:
-    """A line for each tactic, a block for each of several goals."""
+def proof_script(root: GoalNode, prelude: Callable[[GoalNode], Iterable[str]] = lambda node: ()) -> list[str]:
+    """A line for each tactic, a block for each of several goals; `prelude`: lines before the tactic of a goal."""
 
     def step(node: GoalNode) -> tuple[Iterable[str], Sequence[GoalNode]]:
         if node.proof is None:

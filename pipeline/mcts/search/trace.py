@@ -1,8 +1,4 @@
-"""Trace of a search: a record for each iteration, and their sum.
-
-A record has the agent, the path, the tactics and their results.
-
-`trace.schema.json` beside this module says which fields there are."""
+"""Trace of a search: a record for each iteration, as `trace.schema.json` beside this module says, and their sum."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pipeline.mcts.search.nodes import OPEN, SOLVED, STATUS_WORDS, Action, GoalNode
 from pipeline.mcts.search.records import Expand, ExpandOutcome, TacticAttempt
-from pipeline.mcts.search.tree import SearchTree
+from pipeline.mcts.search.tree import SearchTree, Selection
 
 EXPANDED, NO_EXPANSION, NO_GOAL, ABORT = "expanded", "no_expansion", "no_goal", "abort"
 BLOCKED, DELAYED, TERMINAL, DEAD_NODE = "blocked", "delayed", "terminal_node", "dead_node"
@@ -22,20 +18,31 @@ Note = Callable[[Mapping[str, Any]], object]
 
 
 class Turn(NamedTuple):
-    """An iteration that is over.  `landed`: for each attempt its action, or None."""
+    """An iteration that is over.  `landed`: for each attempt its action, or None; `tactics` where none was answered."""
 
     iteration: int
     agent: int
     reason: str
     path: tuple[int, ...]
     node: GoalNode
-    tactics: Sequence[str] = ()
     attempts: Sequence[TacticAttempt] = ()
     landed: Sequence[Action | None] = ()
     backed_up: bool = False
     block: Mapping[str, Any] | None = None
     delay: Mapping[str, Any] | None = None
     reroute: Mapping[str, Any] | None = None
+    tactics: Sequence[str] = ()
+
+
+def landed_turn(tree: SearchTree, expand: Expand, selection: Selection, outcome: ExpandOutcome) -> Turn:
+    """Enter the outcome into the tree, and back it up; the turn that this ends."""
+    path, node, _ = selection
+    settled = node.status != OPEN
+    landed = tree.land(node, expand.tactics, outcome)
+    tree.backup(path, node)
+    reason = EXPANDED if any(action is not None for action in landed) else NO_EXPANSION
+    reason = TERMINAL if settled else NO_GOAL if outcome.no_goal else reason
+    return Turn(expand.iteration, expand.agent, reason, expand.path, node, outcome.attempts, landed, backed_up=True)
 
 
 def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int = 0) -> dict[str, Any]:
@@ -47,21 +54,17 @@ def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int =
         "agent_id": turn.agent,
         "selected_path": list(turn.path),
         "node": _node_record(turn.node),
-        "tactics": list(turn.tactics),
+        "tactics": [attempt.tactic for attempt in turn.attempts] or list(turn.tactics),
         "attempts": [_attempt_record(*pair) for pair in zip(turn.attempts, turn.landed, strict=True)],
         "expanded": sum(action is not None for action in turn.landed),
         "terminal_reached": any(action is not None and action.status == SOLVED for action in turn.landed),
         "backprop_success": turn.backed_up,
-        "tree": _tree_record(tree) | {"aborted": aborted, "inflight": inflight},
+        "tree": {"nodes": len(tree.nodes), "expansions": tree.expansions, "max_depth": tree.depth}
+        | {"solved": tree.root.status == SOLVED, "aborted": aborted, "inflight": inflight},
         "block": turn.block,
         "delay": turn.delay,
         "reroute": turn.reroute,
     }
-
-
-def _tree_record(tree: SearchTree) -> dict[str, Any]:
-    record = {"nodes": len(tree.nodes), "expansions": tree.expansions, "max_depth": tree.depth}
-    return record | {"solved": tree.root.status == SOLVED}
 
 
 def _node_record(node: GoalNode) -> dict[str, Any]:
@@ -84,21 +87,6 @@ def _attempt_record(attempt: TacticAttempt, action: Action | None) -> dict[str, 
         return {"tactic": attempt.tactic, "applied": False, "error": attempt.error, "goals": [], "dead": None}
     goals = [child.number for child in action.children]
     return {"tactic": attempt.tactic, "applied": True, "error": None, "goals": goals, "dead": action.why or None}
-
-
-def reason_for(landed: Sequence[Action | None], no_goal: bool, settled: bool = False) -> str:
-    """Reason why an answered iteration ended as it did; `settled`: its goal was when the answer came."""
-    if settled:
-        return TERMINAL
-    if no_goal:
-        return NO_GOAL
-    return EXPANDED if any(action is not None for action in landed) else NO_EXPANSION
-
-
-def aborted_turn(expand: Expand, node: GoalNode, early: ExpandOutcome | None = None) -> Turn:
-    """`early`: an answer that is there, and will not be heard."""
-    tactics = [attempt.tactic for attempt in early.attempts] if early else expand.tactics
-    return Turn(expand.iteration, expand.agent, ABORT, expand.path, node, tactics)
 
 
 def trace_line(record: Mapping[str, Any]) -> str:

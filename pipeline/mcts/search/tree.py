@@ -1,7 +1,6 @@
 """The search tree: an AND/OR graph that grows, selection down it, and backup up it; shared by both policies.
 
-Goals get moves, moves become actions, actions lead to goals. A goal is the same node only if it has the same key and
-the same names; nothing else makes two goals one."""
+A goal is the same node only if it has the same key and the same names; nothing else makes two goals one."""
 
 from __future__ import annotations
 
@@ -20,7 +19,6 @@ from pipeline.mcts.search.nodes import (
     Action,
     GoalNode,
     action_value,
-    exploration_weight,
     fallback_value,
     is_hopeless,
     is_more_visited,
@@ -42,13 +40,24 @@ from pipeline.mcts.search.records import (
 )
 
 
-class GoalGraph:
+class Selection(NamedTuple):
+    """The way down and where it ends.  `opens`: a move may be tried there; otherwise there is no way on."""
+
+    path: list[Action]
+    node: GoalNode
+    opens: bool
+
+    def nodes(self) -> tuple[int, ...]:
+        return (*[action.owner.number for action in self.path], self.node.number)
+
+
+class SearchTree:
     def __init__(self, maths: SelectionRules, root: Subgoal) -> None:
         self.maths = maths
         self.nodes: list[GoalNode] = []
         self.actions: list[Action] = []
         self.known: dict[tuple[str, str], GoalNode] = {}
-        self.depth = self.expansions = self.shrunk = 0
+        self.depth = self.expansions = self.shrunk = self._stamp = 0
         self.root = self._node(root, None, 0)
 
     def _node(self, goal: Subgoal, origin: Action | None, place: int) -> GoalNode:
@@ -58,8 +67,8 @@ class GoalGraph:
         if not 0 < goal.value < 1:
             raise ValueError(f"a goal has the value {goal.value}; only between 0 and 1 is it open")
         depth = origin.owner.depth + 1 if origin else 0
-        node = self.known[goal[:2]] = GoalNode(len(self.nodes), goal.key, goal.names, goal.value, depth)
-        node.origin, node.place = origin, place
+        node = GoalNode(len(self.nodes), goal.key, goal.names, goal.value, depth, origin, place, goal.value)
+        self.known[goal[:2]] = node
         self.depth = max(self.depth, depth)
         self.nodes.append(node)
         if goal.moves is not None:
@@ -107,7 +116,13 @@ class GoalGraph:
         landed = [self._enter_attempt(node, attempt, taken) for attempt in outcome.attempts]
         if len(landed) < len(taken):
             self._give_back(node, set(taken).difference(attempt.tactic for attempt in outcome.attempts))
-        self._settle(node)
+        node.opens_at = next_opening(self.maths, node)
+        if node.best is None and node.status == OPEN:
+            node.value = fallback_value(node)
+        self.shrunk += node.exhausted
+        if is_hopeless(node):
+            mark_dead(node)
+            propagate(self.maths, [node])
         return landed
 
     def release(self, node: GoalNode, taken: Sequence[str]) -> None:
@@ -131,14 +146,10 @@ class GoalGraph:
             node.lost += 1
             return None
         self.expansions += 1
-        return self._attach(node, node.tactics[index], node.priors[index], attempt.goals)
-
-    def _attach(self, node: GoalNode, tactic: str, prior: float, goals: Sequence[Subgoal]) -> Action:
-        action = Action(len(self.actions), node, tactic, prior)
+        action = Action(len(self.actions), node, node.tactics[index], node.priors[index], visits=1)
         self.actions.append(action)
-        action.visits = 1
-        action.weight = exploration_weight(self.maths, action)
-        action.why = self._add_children(action, goals)
+        action.weight = action.prior / 2 if self.maths.selection == PUCT else 1.0  # as in `backup`
+        action.why = self._add_children(action, attempt.goals)
         if action.why:
             action.status = DEAD
             node.lost += 1
@@ -158,7 +169,9 @@ class GoalGraph:
             child = self._node(goal, action, len(children))
             why = CHILD if child.status == DEAD else why
             children.append(child)
-        action.bear(tuple(children))
+        action.children = tuple(children)
+        action.one = children[0] if len(children) == 1 else None
+        action.left = sum(child.status != SOLVED for child in children)
         if len(self.nodes) == before:  # a goal that is new is left by nothing else
             for other in node.live:
                 if other.children == action.children:
@@ -178,33 +191,6 @@ class GoalGraph:
             propagate(self.maths, [node])
         elif not action.left:
             action.status = SOLVED
-
-    def _settle(self, node: GoalNode) -> None:
-        node.opens_at = next_opening(self.maths, node)
-        if node.best is None and node.status == OPEN:
-            node.value = fallback_value(node)
-        if node.exhausted:
-            self.shrunk += 1
-        if is_hopeless(node):
-            mark_dead(node)
-            propagate(self.maths, [node])
-
-
-class Selection(NamedTuple):
-    """The way down and where it ends.  `opens`: a move may be tried there; otherwise there is no way on."""
-
-    path: list[Action]
-    node: GoalNode
-    opens: bool
-
-    def nodes(self) -> tuple[int, ...]:
-        return (*[action.owner.number for action in self.path], self.node.number)
-
-
-class SearchTree(GoalGraph):
-    def __init__(self, maths: SelectionRules, root: Subgoal) -> None:
-        super().__init__(maths, root)
-        self._stamp = 0
 
     def stamp(self) -> int:
         """A mark that no goal has yet, for those on the way down."""

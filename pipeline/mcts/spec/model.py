@@ -6,14 +6,24 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.lean.model import LeanKeys
-from pipeline.mcts.search.agents import Interventions, ReservationRules
+from pipeline.mcts.search.agents import Delay, Interventions, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import SearchRules
 
+# By the key of the spec, the field of the record.
+STEERING_FIELDS = {key: key for key in ("agents", "inflight", "virtual_loss", "depth_bias", "path_bias")} | {
+    "reservation": "counting",
+    "history_cache": "refresh",
+}
+BLOCK_FIELDS = {key: key for key in ("fraction", "duration", "seed", "unfreeze_after", "unfreeze_prob")} | {
+    "immovable_fraction": "immovable"
+}
+DELAY_FIELDS = {key: key for key in Delay._fields}
+
 
 class Scenario(NamedTuple):
-    """One way to run every search.  A centralized one has no steering; `given` has its keys as the spec has them.
+    """One way to run every search.  A centralized one has no steering; `explicit_keys`: those that the spec has.
 
     Where no seed is given for what is in the way of agents, it is that of the search."""
 
@@ -35,8 +45,8 @@ class Scenario(NamedTuple):
         return TeamRules(rules, self.steering, Interventions(block, delay, reroute))
 
 
-class Guides(NamedTuple):
-    """By which priors and rewards; `as_of`: a word for when the ledger was read for the priors."""
+class GuideNames(NamedTuple):
+    """Names of priors and rewards; `as_of`: a word for when the ledger was read for the priors."""
 
     priors: str = "moves"
     rewards: str = "printed"
@@ -53,20 +63,17 @@ class MctsSpec(NamedTuple):
     lean: LeanKeys
     seeds: tuple[int, ...]
     rules: SearchRules
-    guides: Guides
+    guides: GuideNames
     scenarios: tuple[Scenario, ...]
     ledger: str
     store: str | None
     sources: Mapping[str, int]
 
     @property
-    def runs_alone(self) -> bool:
-        """Does a search have several processes of Lean, so that it is alone?"""
-        return any(scenario.time == REAL_TIME for scenario in self.scenarios)
-
-    @property
     def rooms(self) -> dict[str, int]:
-        return {"lean": 1 if self.runs_alone else self.lean.processes}
+        """A search in real time has all processes of the Lean, so that it is alone."""
+        runs_alone = any(scenario.time == REAL_TIME for scenario in self.scenarios)
+        return {"lean": 1 if runs_alone else self.lean.processes}
 
     @property
     def at_once(self) -> int:

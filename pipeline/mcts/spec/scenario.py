@@ -6,32 +6,22 @@ effect: a key without what it needs is refused. A spec has one scenario at its t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from pipeline import spec_fields as fields
 from pipeline.errors import cut_text
-from pipeline.mcts.search.agents import (
-    BLOCK_FIELDS,
-    DELAY_FIELDS,
-    NEEDED_KEYS,
-    STEERING_FIELDS,
-    UNOBSERVED,
-    VIRTUAL_LOSS,
-    Block,
-    Delay,
-    Interventions,
-    ReservationRules,
-)
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.journal import CENTRALIZED, DISTRIBUTED, REAL_TIME, VIRTUAL_TIME
-from pipeline.mcts.spec.model import Scenario
+from pipeline.mcts.spec.model import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS, Scenario
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Schema, Table, Values, checked_name
 
+NEEDED_KEYS = ("agents", "inflight")  # of what is distributed
 MOST_AGENTS, MOST_TURNS, MOST_SEED = 1000, 1_000_000, 2**31
 
 
-def _defaults(of: Any, keys: Mapping[str, str]) -> dict[str, Any]:
-    return {key: of._field_defaults.get(field) for key, field in keys.items()}
+def _defaults(rules: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+    return {key: rules._field_defaults.get(field) for key, field in keys.items()}
 
 
 BLOCK = Table(
@@ -130,19 +120,17 @@ OPTIONS = dict(_flat_keys())
 
 
 def spec_word(key: str) -> str:
-    """As a message about a spec has it."""
+    """The key as a message about a spec has it."""
     return key.replace(".", ": ")
 
 
-class ErrorWording(NamedTuple):
-    """How to complain: `wrong` about a key, or about the whole where there is none; `named`: what a key is called."""
-
-    wrong: Callable[[str, str], NoReturn]
-    key_name: Callable[[str], str]
+# Complains about a key, or about the whole where there is none.
+Wrong = Callable[[str, str], NoReturn]
 
 
-def make_scenario(name: str, values: Mapping[str, Any], words: ErrorWording) -> Scenario:
-    _check_keys(values, words)
+def make_scenario(name: str, values: Mapping[str, Any], wrong: Wrong, key_name: Callable[[str], str]) -> Scenario:
+    """`key_name`: what a key is called in what is said to be wrong."""
+    _check_keys(values, wrong, key_name)
     if values["mode"] != DISTRIBUTED:
         return Scenario(name, values["mode"], explicit_keys=values)
     time = VIRTUAL_TIME if values.get("deterministic_inference", True) else REAL_TIME
@@ -152,36 +140,28 @@ def make_scenario(name: str, values: Mapping[str, Any], words: ErrorWording) -> 
     return Scenario(name, DISTRIBUTED, steering, between, time, values)
 
 
-def _record(of: Any, values: Mapping[str, Any], names: Mapping[str, str], group: str = "") -> Any:
-    """What the keys of a group say, by the names of its record."""
-    return of(**{name: values[group + key] for key, name in names.items() if group + key in values})
+def _record(kind: Any, values: Mapping[str, Any], names: Mapping[str, str], group: str = "") -> Any:
+    """The values of a group's keys as its record."""
+    return kind(**{name: values[group + key] for key, name in names.items() if group + key in values})
 
 
-def _check_keys(values: Mapping[str, Any], words: ErrorWording) -> None:
+def _check_keys(values: Mapping[str, Any], wrong: Wrong, name: Callable[[str], str]) -> None:
     """No mode stands in for the other, and nothing that is said is left without effect."""
-    name = words.key_name
     if "mode" not in values:
-        words.wrong("", f"{name('mode')} is missing: centralized or distributed")
+        wrong("", f"{name('mode')} is missing: centralized or distributed")
     if values["mode"] != DISTRIBUTED:
         for key in (key for key in values if key != "mode"):
-            words.wrong(key, f"{name(key)} is for {name('mode')} distributed, and this is centralized; leave it out")
+            wrong(key, f"{name(key)} is for {name('mode')} distributed, and this is centralized; leave it out")
         return
-    for key in NEEDED_KEYS:
-        if key not in values:
-            words.wrong("mode", f"{name('mode')} distributed needs {name(key)}")
+    for key in (key for key in NEEDED_KEYS if key not in values):
+        wrong("mode", f"{name('mode')} distributed needs {name(key)}")
     for key in values:
-        for other in OPTIONS[key].needs:
-            if other not in values:
-                words.wrong(key, f"{name(key)} means nothing without {name(other)}; add it, or leave this out")
-    _check_values(values, words)
-
-
-def _check_values(values: Mapping[str, Any], words: ErrorWording) -> None:
-    name = words.key_name
+        for other in (other for other in OPTIONS[key].needs if other not in values):
+            wrong(key, f"{name(key)} means nothing without {name(other)}; add it, or leave this out")
     if values.get("reservation") == UNOBSERVED and "virtual_loss" in values:
-        words.wrong("virtual_loss", f"{name('virtual_loss')}: with {name('reservation')} unobserved none is counted")
+        wrong("virtual_loss", f"{name('virtual_loss')}: with {name('reservation')} unobserved none is counted")
     if not values.get("reroute.blocked", True):
-        words.wrong("reroute.blocked", f"{name('reroute.blocked')}: leave it and {name('reroute.max')} out for none")
+        wrong("reroute.blocked", f"{name('reroute.blocked')}: leave it and {name('reroute.max')} out for none")
 
 
 MOST_SCENARIOS = 1000
@@ -228,4 +208,4 @@ def _scenario(name: str, keys: Values) -> Scenario:
     def wrong(key: str, what: str) -> NoReturn:
         items.get(key, keys.item).wrong(keys.before + what)
 
-    return make_scenario(name, values, ErrorWording(wrong, spec_word))
+    return make_scenario(name, values, wrong, spec_word)

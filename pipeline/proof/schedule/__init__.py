@@ -2,6 +2,6 @@
 
 records  rules, trials, outcomes, and what a worker answers
 bandits  which strategy comes first on a goal: four rules behind one protocol
-effort   one goal: its features, strategies tried and left, and its place in the queue
+effort   one goal: its budget and level, strategies tried and left, its place in the queue
 policy   the schedule itself: rooms, levels, cancelling, load
 journal  its questions as lines, for core.journal"""

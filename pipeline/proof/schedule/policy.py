@@ -116,16 +116,14 @@ class ProofSchedule:
         if self._inside[HEAVY] >= max(1, processes - 1):
             return LIGHT
         share = max(1, self.rules.light // self.rules.heavy)  # turns of light goals for one of heavy ones
-        return HEAVY if self._turns >= share or (processes > 1 and self._heavy_is_urgent()) else LIGHT
+        heavy, light = self._queues.first(HEAVY), self._queues.first(LIGHT)
+        is_urgent = heavy is not None and light is not None and heavy.urgency < light.urgency
+        return HEAVY if self._turns >= share or (processes > 1 and is_urgent) else LIGHT
 
     def could_start(self, room: str) -> bool:
         """A goal of the room waits, and there is a place in it."""
         places = self.rules.light if room == LIGHT else self.rules.heavy
         return self._inside[room] < places and self._queues.first(room) is not None
-
-    def _heavy_is_urgent(self) -> bool:
-        heavy, light = self._queues.first(HEAVY), self._queues.first(LIGHT)
-        return heavy is not None and light is not None and heavy.urgency < light.urgency
 
     def _start(self, chosen: Effort) -> Trial:
         name = self.bandit.choose(chosen.names, chosen.shape)

@@ -73,8 +73,12 @@ def worker_code(way: StrategyWorker) -> str:
 
 def make_workers(strategies: Iterable[str], params: Mapping[str, Any], lean: Lean, seed: str = "") -> dict[str, Worker]:
     """Workers by strategy, from the params of a target. Another seed tries moves in another order."""
-    ways = {name: StrategyWorker(**way) for name, way in params.get("ways", {}).items()}
-    return {name: _make_worker(ways.get(name, StrategyWorker(name)), lean, seed) for name in strategies}
+    workers: dict[str, Worker] = {}
+    for name in strategies:
+        way = StrategyWorker(**params.get("ways", {}).get(name, {"worker": name}))
+        options = [search_options(way, seed)] if way.families or seed else []
+        workers[name] = _worker_module(way.worker).worker_on(lean, *options)
+    return workers
 
 
 def sample_workers(by_sample: Mapping[int, Mapping[str, Worker]], samples: Mapping[str, int]) -> dict[str, Worker]:
@@ -87,12 +91,6 @@ def sample_workers(by_sample: Mapping[int, Mapping[str, Worker]], samples: Mappi
         return run
 
     return {strategy: worker_of(strategy) for strategy in by_sample[0]}
-
-
-def _make_worker(way: StrategyWorker, lean: Lean, seed: str) -> Worker:
-    options = [search_options(way, seed)] if way.families or seed else []
-    worker: Worker = _worker_module(way.worker).worker_on(lean, *options)
-    return worker
 
 
 def search_options(way: StrategyWorker, seed: str) -> SearchOptions:

@@ -5,9 +5,9 @@ replay` can make every one of them again.
 
 positions   places of nodes and evaluations in the search; the path of every record
 sheet       the results CSV of a sweep, and whether it is complete
-scoring     scores: weighted_means, paired by blocks, config by config
+scoring     scores by means or by blocks, and grades: strong, promising, mixed, weak
 beam        the gate, the ranking, promotion and the reasons to stop
 budget      the budget of a run: reserved, settled, never taken back
-assignment  idea texts, duplicates, and the assignment of ideas to slots
+assignment  the form of an idea, duplicates, and which slot gets which idea
 protection  the check of a candidate's files against the protected ones
-prompts     prompts for roles, and the meaning of their answers"""
+prompts     prompts for roles; answers of reviewers and coders read"""

@@ -5,7 +5,7 @@ States of a call, by its key (role, prompt, files):
 
     none -> answered          kept, and used again by the same target
     none -> failed            kept with its cost; asked again, `eval_retries` times at most
-    none -> service at fault  its cost is kept; the target fails, and the next build asks again
+    none -> service at fault  its cost is kept; the target fails, is tried again by `build/make`, and by the next build
 
 The default prompts are files in prompts/ beside this module."""
 

@@ -1,19 +1,15 @@
 """Evaluator: carries out an `Expand` on a Lean session.
 
-It prepares a goal, tries tactics on it, and returns the goals that they left.
-
 Time is counted in heartbeats, the work that Lean does: so it runs out at the same point however busy the machine is.
 A tactic whose work does not count, as with numbers of thousands of digits, is ended by the clock, many times later:
 more time would not help it. A tactic that ran out of heartbeats has another try with more: a move of its own, whose
-text ends in a comment that says so and that Lean never sees.
-
-A tactic that leaves too many goals, changes others or leaves goals that share an unknown is refused."""
+text ends in a comment that says so and that Lean never sees."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from math import exp
 from typing import NamedTuple
@@ -29,7 +25,7 @@ from pipeline.lean.model import (
     TacticResult,
     TacticState,
 )
-from pipeline.mcts.search.guides import Priors, Proposal, Rewards
+from pipeline.mcts.search.guides import Guide, Proposal
 from pipeline.mcts.search.nodes import GoalNode
 from pipeline.mcts.search.records import Expand, ExpandOutcome, Subgoal, TacticAttempt, WeightedMove, order_moves
 from pipeline.mcts.search.tree import SearchTree
@@ -45,31 +41,14 @@ from pipeline.tactics.script import (
 from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
 
 
-@dataclass
-class LeanCalls:
-    """Calls of Lean.  Only `tactics` count for a budget: the rest is the same whatever the search decides."""
-
-    tactics: int = 0
-    keys: int = 0
-    prepared: int = 0  # goals brought to the front, and given names
-    again: int = 0  # tactics run once more, since the session is another one
-
-
-def sum_calls(each: Iterable[LeanCalls]) -> LeanCalls:
-    return LeanCalls(*map(sum, zip(*map(astuple, each), strict=True)))
-
-
-Propose = Callable[[Expand], Iterable[WeightedMove]]
-TryTactic = Callable[[Expand, str], TacticAttempt]
-
-
-def carry_out(expand: Expand, propose: Propose, attempt: TryTactic) -> ExpandOutcome:
-    """Ask `propose` once for the moves of the goal, and run tactics on it by `attempt`."""
-    moves = () if expand.tactics else tuple(order_moves(propose(expand)))
-    tactics = expand.tactics or [move.tactic for move in moves[: expand.limit]]
+def carry_out(
+    expand: Expand, propose: Callable[[], Iterable[WeightedMove]], attempt: Callable[[str], TacticAttempt]
+) -> ExpandOutcome:
+    """Ask `propose` once for the moves of the goal if they are to be found, and run tactics on it by `attempt`."""
+    moves = () if expand.tactics else tuple(order_moves(propose()))
     attempts: list[TacticAttempt] = []
-    for tactic in tactics:
-        attempts.append(attempt(expand, tactic))
+    for tactic in expand.tactics or [move.tactic for move in moves[: expand.limit]]:
+        attempts.append(attempt(tactic))
         if expand.first_success and not attempts[-1].error:
             break
     return ExpandOutcome(expand.iteration, tuple(attempts), moves)
@@ -90,14 +69,6 @@ def retry_seconds(first: float, times: int) -> float:
     return float(min(first * RETRY_FACTOR**times, RETRY_UNTIL))
 
 
-def as_heartbeats(seconds: float) -> int:
-    return round(seconds * A_SECOND)
-
-
-def clock_timeout(seconds: float) -> float:
-    return CLOCK_PATIENCE * seconds
-
-
 def retry_moves(text: str, prior: float, first: float) -> list[WeightedMove]:
     """Moves that try again with more time; none after the longest."""
     tactic, times = split_retry(text)
@@ -108,23 +79,14 @@ def retry_moves(text: str, prior: float, first: float) -> list[WeightedMove]:
 
 def goals_after_tactic(before: TacticState, result: TacticResult, closing: bool) -> tuple[str, ...]:
     """The goals that a tactic left of the first goal of `before`. `closing`: it was to prove it at once."""
-    return goals_left(_printed_goals(result), before.goals[1:], closing=closing)
-
-
-def _printed_goals(result: TacticResult) -> tuple[str, ...]:
     match result:
         case TacticState(goals=goals):
-            return goals
+            return goals_left(goals, before.goals[1:], closing=closing)
         case ProofFinished():
-            return ()
+            return goals_left((), before.goals[1:], closing=closing)
         case LeanError(kind=kind):
             raise TacticRefused(kind)
     raise TacticRefused("given up")
-
-
-def ran_out_of_heartbeats(result: TacticResult) -> bool:
-    """True if more heartbeats may help; after a timeout by the clock they would not."""
-    return isinstance(result, LeanError) and result.kind == "heartbeats"
 
 
 def names_digest(goal: PrintedGoal) -> str:
@@ -137,11 +99,14 @@ PREPARE_SECONDS = 10.0  # seconds to bring a goal to the front
 RERUN_SECONDS = 60.0  # seconds for a tactic that applied before
 
 
-class Guide(NamedTuple):
-    """Priors of tactics and rewards of goals."""
+@dataclass
+class LeanCalls:
+    """Calls of Lean.  Only `tactics` count for a budget: the rest is the same whatever the search decides."""
 
-    priors: Priors
-    rewards: Rewards
+    tactics: int = 0
+    keys: int = 0
+    prepared: int = 0  # goals brought to the front, and given names
+    again: int = 0  # tactics run once more, since the session is another one
 
 
 class PreparedGoal(NamedTuple):
@@ -170,27 +135,23 @@ class Evaluator:
         return self._subgoals(self.start, 1)[0]
 
     def answer(self, tree: SearchTree, expand: Expand) -> ExpandOutcome:
+        """Try the tactics. Where a process is lost for good, what was tried counts, and the rest is left for later."""
         try:
             taken = self.prepared_goal(tree.nodes[expand.node])
         except LeanCrash:
             return ExpandOutcome(expand.iteration, no_goal=True)
-        return self._try_tactics(expand, taken)
+        attempts, more = list[TacticAttempt](), list[WeightedMove]()
 
-    def _try_tactics(self, expand: Expand, taken: PreparedGoal) -> ExpandOutcome:
-        """Try the tactics. Where a process is lost for good, what was tried counts, and the rest is left for later."""
-        tried: list[TacticAttempt] = []
-        more: list[WeightedMove] = []
-
-        def attempt(_: Expand, text: str) -> TacticAttempt:
-            tried.append(self._try_tactic(expand.node, taken, text, more))
-            return tried[-1]
+        def attempt(text: str) -> TacticAttempt:
+            attempts.append(self._try_tactic(expand.node, taken, text, more))
+            return attempts[-1]
 
         try:
-            outcome = carry_out(expand, lambda _: taken.moves(), attempt)
+            outcome = carry_out(expand, taken.moves, attempt)
         except LeanCrash:
-            moves = taken.moves() if tried and not expand.tactics else []
-            outcome = ExpandOutcome(expand.iteration, tuple(tried), tuple(moves), no_goal=not tried)
-        return outcome._replace(moves=(*outcome.moves, *more), units=float(max(1, len(tried))))
+            moves = taken.moves() if attempts and not expand.tactics else []
+            outcome = ExpandOutcome(expand.iteration, tuple(attempts), tuple(moves), no_goal=not attempts)
+        return outcome._replace(moves=(*outcome.moves, *more), units=float(max(1, len(attempts))))
 
     def _try_tactic(self, node: int, taken: PreparedGoal, text: str, more: list[WeightedMove]) -> TacticAttempt:
         """Try one tactic. `more` collects moves that the goal gets besides."""
@@ -198,7 +159,7 @@ class Evaluator:
         proposal = taken.proposals.get(tactic, Proposal(tactic))
         result = self._run(taken.state, tactic, retry_seconds(proposal.seconds, times))
         self.calls.tactics += 1
-        if ran_out_of_heartbeats(result):
+        if isinstance(result, LeanError) and result.kind == "heartbeats":  # after a timeout more would not help
             more += retry_moves(text, proposal.prior, proposal.seconds)
         try:
             new = goals_after_tactic(taken.state, result, proposal.closing)
@@ -214,7 +175,7 @@ class Evaluator:
 
     def _run(self, state: TacticState, tactic: str, seconds: float) -> TacticResult:
         tactic = focus_first(tactic, len(state.goals))
-        return self._run_tac(state, tactic, clock_timeout(seconds), as_heartbeats(seconds))
+        return self._run_tac(state, tactic, CLOCK_PATIENCE * seconds, round(seconds * A_SECOND))
 
     def _run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         """Run a tactic; once more if it ended a process, which may have been killed."""
@@ -237,7 +198,7 @@ class Evaluator:
             self._prepared[each.number] = self._prepare(each)
         return self._prepared[node.number]
 
-    def again(self, node: GoalNode) -> int:
+    def reruns_needed(self, node: GoalNode) -> int:
         """Number of tactics to run once more before anything can be tried on the goal."""
         origins = [each.origin for each in self._unprepared_path(node) if each.origin]
         return sum((origin.owner.number, origin.tactic) not in self._states for origin in origins)
