@@ -94,8 +94,9 @@ class TreeFollower:
         self.changed = False
         self.news = 0
         self.failed = 0
+        self._begin()
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Queue the evaluations to do, and again those that a killed build had begun."""
         parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in self.log.read() if event["event"] == SEARCH_EVENT][-1:]

@@ -6,7 +6,6 @@ load it."""
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import pwd
@@ -22,7 +21,7 @@ from pipeline.errors import RunLocked
 from pipeline.lean import repl
 from pipeline.lean.model import LeanStartError
 from pipeline.store.files import sync_path
-from pipeline.store.flock import acquire_lock
+from pipeline.store.flock import file_lock
 
 MANIFEST = "manifest.json"
 # Seconds for the download of some hundred megabytes in another process.
@@ -61,9 +60,7 @@ def cached_folder(
     if sound(folder):
         return folder
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(f"{folder}.lock", "a") as lock:  # the system drops it with the process, however that ends
-            acquire_lock(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
+        with file_lock(f"{folder}.lock", patience):
             if not sound(folder):  # it may have been made while we waited
                 _make(folder, make)
     except RunLocked as error:

@@ -16,6 +16,7 @@ from typing import NoReturn
 from pipeline.lean.model import LeanStartError
 from pipeline.lean.repl.process import LeanCommand
 from pipeline.lean.toolchain import cache
+from pipeline.machine.process import set_variables
 
 WRITTEN_FOR = "4.28"
 INSTALL = "install elan (https://lean-lang.org/install), or take the backend wasm"
@@ -28,7 +29,7 @@ _PLAIN = re.compile(r"[^\W\d][\w.]*")
 def native_command(repl: Path, project: str) -> LeanCommand:
     """Command of a process of `repl`, which is compiled for this Lean once, and kept."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
-    env = {each: os.environ[each] for each in VARIABLES if each in os.environ}
+    env = set_variables(VARIABLES)
     try:
         # the binary itself, not elan's stand-in for it, which goes by the current folder
         binary = os.path.join(_lean_prints("--print-prefix", project), "bin", "lean")
