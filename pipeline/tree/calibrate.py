@@ -197,12 +197,12 @@ def seed_targets(run: str, targets: Sequence[Target], count: int) -> list[Target
 
 def needed_targets(run: str, again: Sequence[Target]) -> list[str]:
     """The targets that calibration needs; nothing that is paid for is among them or above them."""
-    return [f"{run}:{run_noise.BASELINE_TARGET}", *run_noise.seed_target_names(run, again)]
+    return [f"{run}:{run_noise.BASELINE_TARGET}", *run_noise.seed_results(run, again)]
 
 
 def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int) -> Record:
     config = planned_config(targets)
-    found = find_noise(run, config, run_noise.seed_results(run, again))
+    found = find_noise(run, config, [*run_noise.seed_results(run, again).values()])
     rows = found.rows[config["primary"]]
     noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
     score, rule = config["score"], Rule(1.0, tested=False)

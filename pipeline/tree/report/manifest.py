@@ -17,7 +17,7 @@ from pipeline.store.receipts import Receipts
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, budget_left, total_spending
+from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.positions import (
     CANDIDATES,
     EVENTS,
@@ -30,8 +30,7 @@ from pipeline.tree.rules.positions import (
     parse_slot,
 )
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
-from pipeline.tree.run.decisions import spending_of
-from pipeline.tree.run.records import EVENT_QUEUED, EVENT_STARTED, NEW_LIFE, TASK_STATES, EventLog, Record
+from pipeline.tree.run.records import EVENT_QUEUED, EVENT_STARTED, NEW_LIFE, TASK_STATES, Record, read_events
 from pipeline.tree.run.seal import seal_record
 
 EXPANDED, FRONTIER = "expanded", "frontier"
@@ -311,7 +310,7 @@ def fold_manifest(
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
         "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
-        "events": [*EventLog(at.of_run(EVENTS)).read()],
+        "events": [*read_events(at.of_run(EVENTS))],
     }
 
 
@@ -356,6 +355,5 @@ def _budget_state(records: RunRecords) -> Record:
     """The amounts spent, and those left beside the reserved ones."""
     last = max(records.assignments, default=None)
     depth = {"spent": {}, "reserved": []} if last is None else records.promotions.get(last) or records.assignments[last]
-    reserved = dict.fromkeys(depth.get("reserved", ()), Ceiling(**records.config["ceiling"]))
-    ledger = BudgetLedger(BudgetLimits(**records.config["budget"]), reserved, spending_of(depth["spent"]))
+    ledger = ledger_of(records.config, depth.get("reserved", ()), depth["spent"])
     return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}

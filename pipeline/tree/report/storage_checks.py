@@ -20,7 +20,7 @@ from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
-from pipeline.tree.run.records import EventLog
+from pipeline.tree.run.records import read_events
 from pipeline.tree.run.seal import HOLDOUT_REF
 from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG, shape_of
 
@@ -138,7 +138,7 @@ def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[st
         while (path := os.path.dirname(path)) and path != top:
             folders.add(path)
     forms = {*map(_form, outputs), *map(_form, folders)}
-    events = EventLog(RunLayout(run).of_run(EVENTS)).read()
+    events = read_events(RunLayout(run).of_run(EVENTS))
     positions = {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
     found = [
         (path, "is no file of this search", "move it away, or remove it")

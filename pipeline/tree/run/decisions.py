@@ -13,7 +13,7 @@ from pipeline.machine.job import JobFiles, Stage
 from pipeline.models.calls import read_calls
 from pipeline.tree.rules.assignment import NO_IDEA, FrontierPlace, PastIdea, assign_ideas
 from pipeline.tree.rules.beam import FAILED, DepthProgress, Promotion, promote, stop_reason
-from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, settle_spending, shortages
+from pipeline.tree.rules.budget import Ceiling, Spending, ledger_of, settle_spending, shortages
 from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, parse_slot, slots_of
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
@@ -40,8 +40,7 @@ def assign_stage(job: JobFiles) -> None:
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
     costs = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
-    spent = spending_of(before["spent"])
-    spent |= {f"{s}.idea": Spending(0, cost["usd"], cost["tokens"], cost["seconds"]) for s, cost in costs.items()}
+    asked = {f"{slot}.idea": (0, cost["usd"], cost["tokens"], cost["seconds"]) for slot, cost in costs.items()}
     texts: dict[NodePlace, list[str]] = {}
     for slot, path in zip(slots, job.reads["ideas"], strict=True):
         texts.setdefault(slot.place, []).append(read_text(path))
@@ -51,7 +50,7 @@ def assign_stage(job: JobFiles) -> None:
             for n, origin in enumerate(origins)
         ],
         texts,
-        BudgetLedger(BudgetLimits(**params["budget"]), {}, spent),
+        ledger_of(params, spent={**before["spent"], **asked}),
         params["dedupe_scope"],
         ideas_per_node=params["ideas_per_node"],
         ceiling=Ceiling(**params["ceiling"]),
@@ -71,33 +70,17 @@ def assign_stage(job: JobFiles) -> None:
     save(job.writes["assigned"][0], assigned)
 
 
-def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
-    return {name: Spending(*amounts) for name, amounts in record.items()}
-
-
 def promote_stage(job: JobFiles, open_node: OpenNode) -> None:
     """End a depth: promote, decide whether to stop, write the next nodes."""
     params = job.target.params
     depth = _depth(job)
-    slots = [evaluation.slot for evaluation in depth.evaluations]
-    promotion = promote(depth.evaluations, params["beam_width"], slots)
+    promotion = promote(depth.evaluations, params["beam_width"], [*depth.ideas])
     stop = _stop(params, depth, promotion)
-    decisions = {
-        str(each.slot): {
-            "promoted_to_node_id": str(each.promoted_to) if each.promoted_to else None,
-            "failed_check": each.failed,
-            "why": each.why,
-        }
-        for each in promotion.decisions
-    }
-    beam = {
-        str(each.place): {
-            "promoted_from_eval_id": str(each.source) if each.source else None,
-            "commit": each.commit,
-            "why": each.why,
-        }
-        for each in promotion.slots
-    }
+    decisions, beam = {}, {}
+    for slot, to, failed, why in promotion.decisions:
+        decisions[str(slot)] = {"promoted_to_node_id": to and str(to), "failed_check": failed, "why": why}
+    for place, source, commit, why in promotion.slots:
+        beam[str(place)] = {"promoted_from_eval_id": source and str(source), "commit": commit, "why": why}
     record = {"depth": depth.depth, "stop_reason": stop or None, "decisions": decisions, "beam": beam}
     save(job.writes["promoted"][0], {**record, "spent": depth.ledger.spent, "tried": depth.assigned["tried"]})
     write_next_nodes(job, depth, promotion, stop, open_node)
@@ -108,10 +91,9 @@ def _depth(job: JobFiles) -> Depth:
     assigned = load(job.reads["assigned"][0])
     origins = [load_as(Origin, path) for path in job.reads["node_origin"]]
     slots = slots_of(params["depth"], len(origins), params["ideas_per_node"])
-    reserved = dict.fromkeys(assigned["reserved"], Ceiling(**params["ceiling"]))
-    ledger = BudgetLedger(BudgetLimits(**params["budget"]), reserved, spending_of(assigned["spent"]))
+    ledger = ledger_of(params, assigned["reserved"], assigned["spent"])
     for n, slot in enumerate(slots):
-        if str(slot) in reserved:
+        if str(slot) in ledger.reserved:
             ledger = settle_spending(ledger, str(slot), _evaluation_cost(job, n))
     return Depth(
         params["depth"],

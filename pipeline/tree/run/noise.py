@@ -156,12 +156,7 @@ def _moved_ports(ports: Ports, paths: dict[str, str]) -> Ports:
     return tuple((port, tuple(paths.get(path, path) for path in group)) for port, group in ports)
 
 
-def seed_target_names(run: str, aside: Sequence[Target]) -> list[str]:
-    """Names of the targets that end a measurement."""
-    return [target.name for target in aside if target.name.removeprefix(f"{run}:{CALIBRATION_PREFIX}.seed.").isdigit()]
-
-
-def seed_results(run: str, aside: Sequence[Target]) -> list[str]:
-    """The CSV of each seed, in order."""
-    ends = {*seed_target_names(run, aside)}
-    return [dict(target.writes)["csv"][0] for target in aside if target.name in ends]
+def seed_results(run: str, aside: Sequence[Target]) -> dict[str, str]:
+    """The CSV of each seed, in order, by the name of the target that ends its measurement."""
+    before = f"{run}:{CALIBRATION_PREFIX}.seed."
+    return {each.name: dict(each.writes)["csv"][0] for each in aside if each.name.removeprefix(before).isdigit()}

@@ -192,29 +192,24 @@ def _comparison(record: Mapping[str, Any]) -> Comparison:
 Event = dict[str, Any]
 
 
-class EventLog:
-    """The event log of a run: reads whole lines, appends after a torn one."""
+def read_events(path: str) -> Iterator[Event]:
+    """Read the events of a log; a torn line was never written."""
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        for line in whole_lines(file):
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
 
-    def __init__(self, path: str) -> None:
-        self.path = path
 
-    def read(self) -> Iterator[Event]:
-        """Read the events; a torn line was never written."""
-        if not os.path.exists(self.path):
-            return
-        with open(self.path, "rb") as file:
-            for line in whole_lines(file):
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(event, dict):
-                    yield event
-
-    def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
-        whole = {"at": round(time.time() if at is None else at, 3), **event}
-        append_lines(self.path, json.dumps(whole, sort_keys=True).encode() + b"\n")
-        return whole
+def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -> Event:
+    whole = {"at": round(time.time() if at is None else at, 3), **event}
+    append_lines(path, json.dumps(whole, sort_keys=True).encode() + b"\n")
+    return whole
 
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"

@@ -55,9 +55,6 @@ class TargetBuilder:
         own = () if self.spec.per_node is None else (f"node {where.node}",)
         return Limits(timeout, self.spec.retries, ("evals", *own))
 
-    def record(self, where: EvalSlot | NodePlace, name: str) -> str:
-        return self.at.of_eval(where, name) if isinstance(where, EvalSlot) else self.at.of_node(where, name)
-
     def budget_params(self) -> dict[str, Any]:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
 

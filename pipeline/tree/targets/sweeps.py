@@ -35,7 +35,7 @@ class SweepPart(NamedTuple):
     def record(self, name: str) -> str:
         if self.name == HOLDOUT_PART:
             return self.draft.at.of_holdout(self.where, name)
-        return self.draft.record(self.where, f"{self.name}/{name}" if self.name else name)
+        return self.draft.at.of_position(self.where, f"{self.name}/{name}" if self.name else name)
 
     @property
     def files(self) -> dict[str, Paths]:
@@ -67,19 +67,16 @@ class SweepPart(NamedTuple):
 
 def test_target(draft: TargetBuilder, where: EvalSlot | NodePlace, tests: CheckoutCommand) -> Target:
     """Tests a slot; or the root, whose tests must pass before anything is paid for."""
-    names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
-    writes = {port: draft.record(where, name) for port, name in names.items()}
-    reads = {"tree": draft.record(where, "tree.txt"), **command_files(tests), **draft.protected_reads}
+    reads = {"tree": draft.at.of_position(where, "tree.txt"), **command_files(tests), **draft.protected_reads}
     params = command_params(tests) | ({"limits": draft.seal_limits} if draft.seal_limits else {})
     limits = draft.limits(where, tests.timeout)
-    return draft.target(f"{where}.test", "test", reads, writes, params, limits, tests.line)
+    return draft.target(f"{where}.test", "test", reads, _step_files(draft, where, "test"), params, limits, tests.line)
 
 
 def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     """Checks a slot against what is protected and by the checks of the spec; or the root, which must pass them."""
-    names = {"checks": "checks.json", "tree": "checked.txt", "log": "checks.log", "cost": "checks.cost.json"}
-    writes = {port: draft.record(where, name) for port, name in names.items()}
-    reads: dict[str, Paths] = {"tree": draft.record(where, "tested.txt" if draft.tests else "tree.txt")}
+    writes = _step_files(draft, where, "checks")
+    reads: dict[str, Paths] = {"tree": draft.at.of_position(where, "tested.txt" if draft.tests else "tree.txt")}
     reads |= {f"in.{each.name}.{port}": paths for each in draft.checks for port, paths in each.command.reads.items()}
     timeouts = [each.command.timeout for each in draft.checks]
     params = {
@@ -94,6 +91,12 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     limits = draft.limits(where, sum(longest) if None not in timeouts else None)
     line = draft.checks[0].command.line if draft.checks else draft.spec.protect.line
     return draft.target(f"{where}.checks", "checks", reads | draft.protected_reads, writes, params, limits, line)
+
+
+def _step_files(draft: TargetBuilder, where: EvalSlot | NodePlace, step: str) -> dict[str, Paths]:
+    tree = f"{step.removesuffix('s')}ed.txt"
+    names = {step: f"{step}.json", "tree": tree, "log": f"{step}.log", "cost": f"{step}.cost.json"}
+    return {port: draft.at.of_position(where, name) for port, name in names.items()}
 
 
 def precheck_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Iterator[Target]:
@@ -121,8 +124,9 @@ def whole_sweep(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
     sweep = draft.spec.sweep
     blocks = (sweep.blocks and sweep.blocks.ids) or ()
     configs = () if sweep.configs is None else sweep.ids
-    tree = draft.record(where, "checked.txt" if draft.has_checks else "tested.txt" if draft.tests else "tree.txt")
-    return SweepPart(draft, where, "", blocks, tree, configs, sweep.grid if sweep.limit is None else sweep.limit)
+    name = "checked.txt" if draft.has_checks else "tested.txt" if draft.tests else "tree.txt"
+    limit = sweep.grid if sweep.limit is None else sweep.limit
+    return SweepPart(draft, where, "", blocks, draft.at.of_position(where, name), configs, limit)
 
 
 def cascade_parts(draft: TargetBuilder, where: EvalSlot | NodePlace) -> tuple[SweepPart, SweepPart]:
