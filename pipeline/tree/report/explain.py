@@ -10,18 +10,8 @@ from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
+from pipeline.tree.rules import beam
 from pipeline.tree.rules.assignment import DUPLICATE, NO_BUDGET, NO_IDEA
-from pipeline.tree.rules.beam import (
-    COMPLETED,
-    GATE_CHECKS,
-    RANK,
-    SAME_CODE,
-    SKIPPED,
-    Evaluation,
-    code_identity,
-    first_failed_check,
-    rank_key,
-)
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, ScoringRules
@@ -54,22 +44,22 @@ def _explained(check: str, passed: bool, numbers: CheckExplanation) -> CheckExpl
     return found._replace(change=None, needs="") if passed else found
 
 
-def _rows_numbers(e: Evaluation, _: ScoringRules) -> CheckExplanation | None:
-    if not e.results or not e.baseline or e.status != COMPLETED:
+def _rows_numbers(e: beam.Evaluation, _: ScoringRules) -> CheckExplanation | None:
+    if not e.results or not e.baseline or e.status != beam.COMPLETED:
         return None
     missing, bad = e.rows_expected - e.rows_used, len(e.defects)
     what = f"{e.rows_used} of {e.rows_expected} rows are good" + (f": {defects_text(e.defects)}" if bad else "")
     return _numbers(what, bad, 0, -bad, f"{missing} more" if missing > 0 else f"{bad} fewer defects")
 
 
-def _rows_used_numbers(e: Evaluation, _: ScoringRules) -> CheckExplanation | None:
+def _rows_used_numbers(e: beam.Evaluation, _: ScoringRules) -> CheckExplanation | None:
     if not e.rows_expected:
         return None
     change = e.rows_expected - e.rows_used
     return _numbers(f"{e.rows_used} rows were used", e.rows_used, e.rows_expected, change, f"{change} more")
 
 
-def _primary_numbers(e: Evaluation, rules: ScoringRules) -> CheckExplanation | None:
+def _primary_numbers(e: beam.Evaluation, rules: ScoringRules) -> CheckExplanation | None:
     if e.score is None:
         return None
     delta = e.score.parent.primary_delta
@@ -90,7 +80,7 @@ def _guard_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Check
         yield _explained(f"guard {detail.name}", passed, _numbers(what, detail.relative, least, lacking, needs))
 
 
-def _recommended_numbers(e: Evaluation, rules: ScoringRules) -> CheckExplanation | None:
+def _recommended_numbers(e: beam.Evaluation, rules: ScoringRules) -> CheckExplanation | None:
     if e.score is None:
         return None
     parent, c = e.score.parent, rules.constants
@@ -123,7 +113,7 @@ def _sufficient_changes(comparison: Comparison, rules: ScoringRules) -> Iterator
         yield None, f"{more} of the metrics that are the same better"
 
 
-def _approved_numbers(e: Evaluation, _: ScoringRules) -> CheckExplanation | None:
+def _approved_numbers(e: beam.Evaluation, _: ScoringRules) -> CheckExplanation | None:
     if e.approved:
         return _numbers("the code was approved, or nobody was to review it")
     needs = "an approval, or `proceed_on_max_review_rounds`"
@@ -131,7 +121,7 @@ def _approved_numbers(e: Evaluation, _: ScoringRules) -> CheckExplanation | None
 
 
 # The numbers that each check of the gate uses; None when only its result is known.
-CHECK_NUMBERS: dict[str, Callable[[Evaluation, ScoringRules], CheckExplanation | None]] = {
+CHECK_NUMBERS: dict[str, Callable[[beam.Evaluation, ScoringRules], CheckExplanation | None]] = {
     "completed": lambda e, _: _numbers(f"{e.status}: {e.why}" if e.why else e.status),
     "commit": lambda e, _: _numbers(e.commit[:10]) if e.commit else None,
     "approved": _approved_numbers,
@@ -220,9 +210,9 @@ def explain_assignment(task: Mapping[str, Any]) -> CheckExplanation:
 
 def explain_step(name: str, record: Mapping[str, Any]) -> Iterator[CheckExplanation]:
     """The end of a command, or of the role that made the code; checks before a sweep one by one."""
-    if record["status"] == SKIPPED:
+    if record["status"] == beam.SKIPPED:
         yield CheckExplanation(name, None, "not come to")
-    elif record["status"] == COMPLETED:
+    elif record["status"] == beam.COMPLETED:
         yield CheckExplanation(name, True, "ended well")
     elif record["why"].startswith(VOID):
         yield CheckExplanation(name, False, record["why"], needs="no hand on what is protected")
@@ -237,10 +227,10 @@ def explain_step(name: str, record: Mapping[str, Any]) -> Iterator[CheckExplanat
 # -- the gate
 
 
-def explain_gate(e: Evaluation, rules: ScoringRules) -> Iterator[CheckExplanation]:
+def explain_gate(e: beam.Evaluation, rules: ScoringRules) -> Iterator[CheckExplanation]:
     """Checks of the gate; after the first failure, others only as far as anything is known of them."""
     failed = False
-    for name, check in GATE_CHECKS:
+    for name, check in beam.GATE_CHECKS:
         passed, measured = not check(e), CHECK_NUMBERS[name](e, rules)
         if failed and measured is None:
             yield CheckExplanation(name, None)
@@ -254,37 +244,39 @@ def explain_gate(e: Evaluation, rules: ScoringRules) -> Iterator[CheckExplanatio
 # -- among all of a depth
 
 
-def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int) -> Iterator[CheckExplanation]:
+def explain_ranking(
+    e: beam.Evaluation, depth: Sequence[beam.Evaluation], beam_width: int
+) -> Iterator[CheckExplanation]:
     """Checks among all evaluations of the `depth`, also of one that failed the gate: where it would have come."""
     others = [other for other in _passed_in_order(depth) if other.slot != e.slot]
     before = [other for other in others if _rank_order(other) > _rank_order(e)]
-    same = next((other.slot for other in before if code_identity(other) == code_identity(e)), None)
-    if code_identity(e):
+    same = next((other.slot for other in before if beam.code_identity(other) == beam.code_identity(e)), None)
+    if beam.code_identity(e):
         what = f"the same code as {same}" if same else "no better one has the same code"
-        yield CheckExplanation(SAME_CODE, not same, what, needs="other code" if same else "")
+        yield CheckExplanation(beam.SAME_CODE, not same, what, needs="other code" if same else "")
     if e.score:
-        distinct = {code_identity(other): other for other in reversed(others)}
+        distinct = {beam.code_identity(other): other for other in reversed(others)}
         yield _rank(e, [*distinct.values()][::-1], beam_width)
 
 
-def _passed_in_order(depth: Sequence[Evaluation]) -> list[Evaluation]:
+def _passed_in_order(depth: Sequence[beam.Evaluation]) -> list[beam.Evaluation]:
     """The evaluations that passed the gate, best first."""
-    return sorted((e for e in depth if first_failed_check(e) is None), key=_rank_order, reverse=True)
+    return sorted((e for e in depth if beam.first_failed_check(e) is None), key=_rank_order, reverse=True)
 
 
-def _rank_order(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
+def _rank_order(e: beam.Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
     """Key of the ranking, more is earlier; ties go to the earlier slot."""
-    return rank_key(e), tuple(-number for number in e.slot)
+    return beam.rank_key(e), tuple(-number for number in e.slot)
 
 
-def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> CheckExplanation:
-    (own, delta), rank = rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
+def _rank(e: beam.Evaluation, others: Sequence[beam.Evaluation], beam_width: int) -> CheckExplanation:
+    (own, delta), rank = beam.rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
     what = f"{own:+.6g} against the root: number {rank}, the beam has {beam_width}"
     if rank <= beam_width:
-        return CheckExplanation(RANK, True, what, finite_or_none(own))
+        return CheckExplanation(beam.RANK, True, what, finite_or_none(own))
     last = others[beam_width - 1]
-    least, least_delta = rank_key(last)
-    beaten = CheckExplanation(RANK, False, what, finite_or_none(own), finite_or_none(least))
+    least, least_delta = beam.rank_key(last)
+    beaten = CheckExplanation(beam.RANK, False, what, finite_or_none(own), finite_or_none(least))
     tie = "at least" if e.slot < last.slot else "more than"
     if own == least:
         needs = f"{tie} {least_delta - delta:.6g} more of the primary metric against the root, as {last.slot} has"
@@ -293,10 +285,10 @@ def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> Check
     return beaten._replace(change=finite_or_none(least - own), needs=needs)
 
 
-def margin_to_next(e: Evaluation, depth: Sequence[Evaluation]) -> tuple[EvalSlot, float | None] | None:
+def margin_to_next(e: beam.Evaluation, depth: Sequence[beam.Evaluation]) -> tuple[EvalSlot, float | None] | None:
     """The next evaluation that passed the gate, and the distance to it."""
     after = next((other for other in _passed_in_order(depth) if _rank_order(other) < _rank_order(e)), None)
-    return (after.slot, finite_or_none(rank_key(e)[0] - rank_key(after)[0])) if after else None
+    return (after.slot, finite_or_none(beam.rank_key(e)[0] - beam.rank_key(after)[0])) if after else None
 
 
 def finite_or_none(number: float) -> float | None:

@@ -15,20 +15,10 @@ from typing import Any
 
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
-from pipeline.tree.rules.positions import (
-    CANDIDATES,
-    EVENTS,
-    NODES,
-    OPENINGS,
-    ROOT,
-    EvalSlot,
-    NodePlace,
-    parse_place,
-    parse_slot,
-)
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
 from pipeline.tree.run.records import EVENT_QUEUED, EVENT_STARTED, NEW_LIFE, TASK_STATES, Record, read_events
 from pipeline.tree.run.seal import seal_record
@@ -36,13 +26,13 @@ from pipeline.tree.run.seal import seal_record
 EXPANDED, FRONTIER = "expanded", "frontier"
 
 
-def node_entry(records: RunRecords, place: NodePlace, receipts: Receipts) -> Record | None:
+def node_entry(records: RunRecords, place: positions.NodePlace, receipts: Receipts) -> Record | None:
     """The entry of a node; None for a place that is empty or not decided yet."""
     at, config = records.at, records.config
     origin, code = (records.record(at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
     if origin is None or code is None or origin["empty"]:
         return None
-    above = [parse_place(name) for name in origin["ancestors"]]
+    above = [positions.parse_place(name) for name in origin["ancestors"]]
     folders = [at.of_run(f"node_ideas/{each}") for each in (*above, place)]
     tasks = records.assignments.get(place.depth, {"tasks": {}})["tasks"]
     return {
@@ -54,7 +44,7 @@ def node_entry(records: RunRecords, place: NodePlace, receipts: Receipts) -> Rec
         "commit": code["commit"],
         "tree": code["tree"],
         "ref": f"refs/coppice/{records.run}/{place}",
-        "worktree_path": at.of_run(f"{NODES}/{place}"),
+        "worktree_path": at.of_run(f"{positions.NODES}/{place}"),
         "baseline_results_csv_path": at.csv(place),
         "baseline_results_csv_sha256": records.sha(at.csv(place)),
         "metrics": node_means(records, place),
@@ -69,14 +59,14 @@ def node_entry(records: RunRecords, place: NodePlace, receipts: Receipts) -> Rec
             "skipped": [
                 {"eval_id": slot, "duplicate_of": task["duplicate_of"], "identity": task["identity"]}
                 for slot, task in tasks.items()
-                if task["duplicate_of"] and parse_slot(slot).place == place
+                if task["duplicate_of"] and positions.parse_slot(slot).place == place
             ],
         },
         "artifacts": _artifacts(records, origin["from_eval"]),
     }
 
 
-def node_means(records: RunRecords, place: NodePlace) -> dict[str, float]:
+def node_means(records: RunRecords, place: positions.NodePlace) -> dict[str, float]:
     """The means of a node's rows, which are complete: other code never becomes a node."""
     checked = records.baseline(place)
     if checked is None or checked.defects or not checked.rows:
@@ -90,7 +80,7 @@ def idea_chain(records: RunRecords, origin: Record) -> list[str]:
     chain: list[str] = []
     above: Record | None = origin
     while above and above["from_eval"]:
-        slot = parse_slot(above["from_eval"])
+        slot = positions.parse_slot(above["from_eval"])
         chain.insert(0, records.at.idea(slot, "md"))
         above = records.record(records.at.of_node(slot.place, "origin.json"))
     return chain
@@ -100,9 +90,9 @@ def _artifacts(records: RunRecords, source: str | None) -> Record:
     """The files that a node was made from; the root has its baseline alone."""
     at, names = records.at, ("sweep.json", "sweep.log")
     if source is None:
-        sweep, log = (at.of_node(ROOT, name) for name in names)
+        sweep, log = (at.of_node(positions.ROOT, name) for name in names)
         return {"promoted_from_eval_id": None, "sweep": sweep, "sweep_log": log}
-    slot = parse_slot(source)
+    slot = positions.parse_slot(source)
     files = {name: at.of_eval(slot, RECORD_FILES[name]) for name in ("summary", "change", "sweep", "sweep_log")}
     return {"promoted_from_eval_id": source, **files, "candidate_results_csv_path": at.csv(slot)}
 
@@ -129,7 +119,9 @@ STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
 class _Evaluation:
-    def __init__(self, records: RunRecords, slot: EvalSlot, task: Record, lifecycle: Mapping[str, Any]) -> None:
+    def __init__(
+        self, records: RunRecords, slot: positions.EvalSlot, task: Record, lifecycle: Mapping[str, Any]
+    ) -> None:
         self.records, self.slot, self.task, self.lifecycle = records, slot, task, lifecycle
         self.candidate, self.summary = self._read("candidate.json") or {}, self._read("summary.json") or {}
         self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(records.config[key] for key in keys)]
@@ -210,7 +202,7 @@ class _Evaluation:
             "candidate_commit": commit,
             "candidate_tree": made.get("tree") or None,
             "candidate_ref": f"refs/coppice/{self.records.run}/{self.slot}" if commit else None,
-            "candidate_worktree_path": self.records.at.of_run(f"{CANDIDATES}/{self.slot}"),
+            "candidate_worktree_path": self.records.at.of_run(f"{positions.CANDIDATES}/{self.slot}"),
             "approved": made.get("approved"),
             "review_round_files": [self._path(f"review_round_{n}.md") for n in range(1, rounds + 1)],
             "change": {name: made[name] for name in ("files", "insertions", "deletions")} if commit else None,
@@ -290,7 +282,7 @@ def fold_manifest(
             evaluations[str(slot)] = _Evaluation(records, slot, task, lifecycle.get(str(slot), {})).record()
     asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.shape.all_slots()}
     asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.shape.all_slots()}
-    sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(OPENINGS)) else None
+    sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(positions.OPENINGS)) else None
     return {
         "version": VERSION,
         "tree_run_id": run,
@@ -301,8 +293,8 @@ def fold_manifest(
             "repo": root.get("repo"),
             "root_commit": root.get("commit"),
             "root_tree": root.get("tree"),
-            "root_baseline_csv_path": at.csv(ROOT),
-            "root_baseline_csv_sha256": records.sha(at.csv(ROOT)),
+            "root_baseline_csv_path": at.csv(positions.ROOT),
+            "root_baseline_csv_sha256": records.sha(at.csv(positions.ROOT)),
         },
         "state": _state(records, nodes, evaluations),
         "tasks": [{name: entry[name] for name in TASK_FIELDS} for entry in evaluations.values()],
@@ -310,7 +302,7 @@ def fold_manifest(
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
         "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
-        "events": [*read_events(at.of_run(EVENTS))],
+        "events": [*read_events(at.of_run(positions.EVENTS))],
     }
 
 
@@ -321,7 +313,7 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
         if each["status"] == EXPANDED:
             expanded[str(each["depth"])].append(name)
     # checkouts of candidates at work or left by a kill; the next build removes those that are not wanted
-    candidates = records.at.of_run(CANDIDATES)
+    candidates = records.at.of_run(positions.CANDIDATES)
     swept = os.path.isdir(candidates) and not records.config["keep"]["rejected_worktrees"]
     left = os.listdir(candidates) if swept else []
     return {

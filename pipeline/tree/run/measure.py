@@ -18,15 +18,8 @@ from typing import Any
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree
+from pipeline.tree.rules import positions
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.positions import (
-    HOLDOUT_PART,
-    EvalSlot,
-    RunLayout,
-    calibration_name,
-    position,
-    sweep_part,
-)
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
@@ -135,17 +128,17 @@ def _status(tree: str, why: str) -> str:
 
 
 def _run(job: Job, step: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
-    where, log, limits = position(job.target.name), job.writes["log"][0], job.target.params.get("limits", {})
-    step = ".".join(filter(None, [calibration_name(job.target.name), step]))
-    part = sweep_part(job.target.name)  # those of the root may be at work side by side
+    where, log, limits = positions.position(job.target.name), job.writes["log"][0], job.target.params.get("limits", {})
+    step = ".".join(filter(None, [positions.calibration_name(job.target.name), step]))
+    part = positions.sweep_part(job.target.name)  # those of the root may be at work side by side
     names = [*([part] if part else []), *([] if step == "sweep" else [step])]
-    output = ".".join([RunLayout(job.target.run).of_position(where, "out"), *names])
+    output = ".".join([positions.RunLayout(job.target.run).of_position(where, "out"), *names])
     request = CommandRequest(where, ".".join([str(where), *names]), output, values, log, wants)
     keep = bool(limits.get("keep_checkout"))
     done = run_command(job, request._replace(keep_checkout=keep, configs=_configs(job)))
-    if not done.ok and not isinstance(where, EvalSlot):
+    if not done.ok and not isinstance(where, positions.EvalSlot):
         keep_printed(job, log)
-        if part == HOLDOUT_PART:
+        if part == positions.HOLDOUT_PART:
             raise StageFailed(f"the sweep of {where} on step is held out failed: {done.why}", 1)
         raise baseline_failure(job.target.run, step, f"failed: {done.why}")
     if not done.ok and not limits.get("keep"):
@@ -156,7 +149,7 @@ def _run(job: Job, step: str, values: Mapping[str, str], wants: bool) -> Checkou
 def baseline_failure(run: str, step: str, why: str) -> StageFailed:
     is_sweep = step not in ("tests", "checks")
     subject = "the sweep of the root, which all is compared with," if is_sweep else f"the {step} of the root"
-    commit = load(RunLayout(run).of_run("root.json"))["commit"][:10]
+    commit = load(positions.RunLayout(run).of_run("root.json"))["commit"][:10]
     again = f"a later commit of a git repository is taken after `coppice forget {run}:root`"
     return StageFailed(f"{subject} {why}; it is commit {commit}: {again}", 1)
 
@@ -224,7 +217,7 @@ def check_stage(job: Job) -> None:
     results = [*_check_results(job, tree, runs)] if tree and not why else []
     if failed := next((each for each in results if each["why"]), None):
         why = failed["why"] if failed["why"].startswith(VOID) else f"{failed['name']}: {failed['why']}"
-    if why and not isinstance(position(job.target.name), EvalSlot):
+    if why and not isinstance(positions.position(job.target.name), positions.EvalSlot):
         keep_printed(job, job.writes["log"][0])
         raise baseline_failure(job.target.run, "checks", f"failed: {why}")
     exit_ = results[-1]["exit"] if results else 0
@@ -269,7 +262,7 @@ def _canary_result(job: Job, name: str, canary: Canary, tree: str, runs: list[Ch
 
 
 def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[CheckoutRun]) -> CheckoutRun:
-    log, output, where = job.writes["log"][0], _check_output(job, name), position(job.target.name)
+    log, output, where = job.writes["log"][0], _check_output(job, name), positions.position(job.target.name)
     note_in_log(log, words)
     done = run_command(job, CommandRequest(where, f"{where}.checks", output, {}, log, wants))
     if not done.ok:
@@ -279,7 +272,7 @@ def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[Checkout
 
 
 def _check_output(job: Job, name: str) -> str:
-    return RunLayout(job.target.run).of_position(position(job.target.name), f"out.checks.{name}")
+    return positions.RunLayout(job.target.run).of_position(positions.position(job.target.name), f"out.checks.{name}")
 
 
 def _check_job(job: Job, number: int) -> Job:

@@ -22,18 +22,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipeline.git.commits import Candidate
 from pipeline.store.files import append_lines, read_bytes, whole_lines
+from pipeline.tree.rules import scoring
 from pipeline.tree.rules.beam import Evaluation
 from pipeline.tree.rules.positions import NO_SLOT, EvalSlot
-from pipeline.tree.rules.scoring import (
-    PAIRED,
-    Comparison,
-    MeansConstants,
-    Metric,
-    MetricComparison,
-    PairedConstants,
-    Score,
-    ScoringRules,
-)
 
 Record = dict[str, Any]
 
@@ -152,14 +143,14 @@ def write(path: str, content: bytes | str) -> None:
 SUMMARY_FIELDS = ("status", "why", "commit", "tree", "approved", "defects", "rows_used", "rows_expected")
 
 
-def scoring_rules(params: Mapping[str, Any]) -> ScoringRules:
-    metrics = tuple(Metric(**metric) for metric in params["metrics"])
-    if params["method"] == PAIRED:
-        return ScoringRules(params["primary"], metrics, paired=PairedConstants(**params["score"]))
-    return ScoringRules(params["primary"], metrics, MeansConstants(**params["score"]))
+def scoring_rules(params: Mapping[str, Any]) -> scoring.ScoringRules:
+    metrics = tuple(scoring.Metric(**metric) for metric in params["metrics"])
+    if params["method"] == scoring.PAIRED:
+        return scoring.ScoringRules(params["primary"], metrics, paired=scoring.PairedConstants(**params["score"]))
+    return scoring.ScoringRules(params["primary"], metrics, scoring.MeansConstants(**params["score"]))
 
 
-def recommendation(comparison: Comparison) -> Record:
+def recommendation(comparison: scoring.Comparison) -> Record:
     return comparison._asdict() | {"metrics": [detail._asdict() for detail in comparison.metrics]}
 
 
@@ -180,13 +171,13 @@ def evaluation_of(summary: Mapping[str, Any], slot: EvalSlot = NO_SLOT) -> Evalu
     fields |= {"results": summary["results_sha256"], "baseline": summary["baseline_sha256"]}
     if scores := summary["scoring_summary"]:
         sides = (scores["recommendation"], scores["root_recommendation"])
-        fields["score"] = Score(*map(_comparison, sides))
+        fields["score"] = scoring.Score(*map(_comparison, sides))
     return Evaluation(slot, **fields)
 
 
-def _comparison(record: Mapping[str, Any]) -> Comparison:
-    details = tuple(MetricComparison(**detail) for detail in record["metrics"])
-    return Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
+def _comparison(record: Mapping[str, Any]) -> scoring.Comparison:
+    details = tuple(scoring.MetricComparison(**detail) for detail in record["metrics"])
+    return scoring.Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
 
 
 Event = dict[str, Any]

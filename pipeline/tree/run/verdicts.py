@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pipeline.git.commits import Candidate
 from pipeline.machine.job import JobFiles
 from pipeline.store.files import read_bytes
+from pipeline.tree.rules import sheet
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_identity, is_comparable
 from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
@@ -30,18 +31,6 @@ from pipeline.tree.rules.scoring import (
     paired_comparison,
     score_by_means,
     seed_defects,
-)
-from pipeline.tree.rules.sheet import (
-    CheckedRows,
-    CsvProblem,
-    ExpectedRows,
-    Sheet,
-    bounded_defects,
-    check_rows,
-    csv_lines,
-    csv_rows,
-    expected_rows,
-    read_sheet,
 )
 from pipeline.tree.run.measure import join_logs_and_costs, sweep_record
 from pipeline.tree.run.records import (
@@ -67,10 +56,10 @@ from pipeline.trust.rule import weigh as weigh_ideas
 class ComparisonSides(NamedTuple):
     """The input of a comparison: the complete rows of three states of the code."""
 
-    own: CheckedRows
-    parent: CheckedRows
-    root: CheckedRows
-    wanted: ExpectedRows
+    own: sheet.CheckedRows
+    parent: sheet.CheckedRows
+    root: sheet.CheckedRows
+    wanted: sheet.ExpectedRows
 
 
 def score_stage(job: JobFiles) -> None:
@@ -86,7 +75,7 @@ def pair_stage(job: JobFiles) -> None:
     """Write the series of a candidate, for a verdict by blocks once all of the depth is there."""
     evaluation, sides = evaluate_candidate(job, job.target.params.get("first", 0))
     if sides and (seeds := tuple(map(str, seed_defects(sides.own, sides.parent)))):
-        evaluation, sides = evaluation._replace(defects=bounded_defects(seeds)), None
+        evaluation, sides = evaluation._replace(defects=sheet.bounded_defects(seeds)), None
     metrics = [metric["name"] for metric in job.target.params["metrics"]]
     series = {name: block_series(sides, name) for name in metrics} if sides else {}
     blocks = sides.wanted.blocks if sides else ()
@@ -115,10 +104,10 @@ def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, Compa
     baselines = [_baseline(csv, *_columns(params)) for csv in (parent, root)]
     whole = expected_by_sheet(params, baselines[1])
     wanted = whole.first_blocks(first or sweep.stopped_after or 0)
-    old = [check_rows(each, whole) for each in baselines]  # these were measured on all blocks
-    sides = ComparisonSides(check_rows(sheet_of(params, own), wanted), old[0], old[1], wanted)
+    old = [sheet.check_rows(each, whole) for each in baselines]  # these were measured on all blocks
+    sides = ComparisonSides(sheet.check_rows(sheet_of(params, own), wanted), old[0], old[1], wanted)
     named = (("", sides.own), ("the parent's ", sides.parent), ("the root's ", sides.root))
-    defects = bounded_defects(f"{side}{defect}" for side, checked in named for defect in checked.defects)
+    defects = sheet.bounded_defects(f"{side}{defect}" for side, checked in named for defect in checked.defects)
     evaluation = evaluation._replace(defects=defects, rows_used=sides.own.rows_used, rows_expected=wanted.rows)
     return evaluation, None if defects else sides
 
@@ -135,12 +124,12 @@ def _status(job: JobFiles, implemented: CandidateRecord, sweep: SweepRecord) -> 
     return COMPLETED, ""
 
 
-def sheet_of(params: Mapping[str, Any], csv: bytes) -> Sheet:
+def sheet_of(params: Mapping[str, Any], csv: bytes) -> sheet.Sheet:
     return _parse_sheet(csv, *_columns(params))
 
 
-def _parse_sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> Sheet:
-    return read_sheet(csv.decode(errors="replace"), metrics, block)
+def _parse_sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> sheet.Sheet:
+    return sheet.read_sheet(csv.decode(errors="replace"), metrics, block)
 
 
 # Many candidates in a row are compared with the same few nodes.
@@ -153,9 +142,9 @@ def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
-def expected_by_sheet(params: Mapping[str, Any], root: Sheet) -> ExpectedRows:
+def expected_by_sheet(params: Mapping[str, Any], root: sheet.Sheet) -> sheet.ExpectedRows:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
-    found = expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
+    found = sheet.expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
     return found.only_configs(params["config_ids"]) if "config_ids" in params else found
 
 
@@ -304,7 +293,7 @@ def _join_csv(parts: Sequence[bytes]) -> tuple[bytes, str]:
     texts = [part.decode(errors="surrogateescape").removeprefix("\ufeff") for part in there]
     try:
         (first, _), (second, rest) = map(_split_header, texts)
-    except CsvProblem as problem:
+    except sheet.CsvProblem as problem:
         return b"\n".join(there), f"its results are not CSV: {problem}"
     if first != second:
         return b"\n".join(there), "its results have other columns for the first blocks than for the rest"
@@ -316,6 +305,6 @@ def _split_header(text: str) -> tuple[list[str], str]:
     """The names of the columns, and the lines after them."""
     lines = text.split("\n")
     # all of it must be readable by itself: an open quote would swallow the other part
-    table = [row for row in csv_rows(csv_lines(text), strict=True) if row[1]]
+    table = [row for row in sheet.csv_rows(sheet.csv_lines(text), strict=True) if row[1]]
     at, header = table[0] if table else (len(lines), [])
     return [name.strip() for name in header], "\n".join(lines[at:])
