@@ -27,7 +27,7 @@ from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, Sheet, check_ro
 from pipeline.tree.run.records import Record, load, recommendation, save, scoring_rules
 from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
-from pipeline.tree.spec.model import TreeSpec
+from pipeline.tree.spec.model import Params, TreeSpec
 from pipeline.tree.targets.builder import TargetBuilder, planned_config
 from pipeline.tree.targets.sweeps import holdout_targets
 
@@ -43,14 +43,13 @@ def holdout_stage(job: Job) -> None:
     for where, defects in (("the start", root.defects), (params["final"], [*own.defects, *seeds])):
         if defects:
             raise StageFailed(f"what is held out was not measured in full of {where}: {defects_text(defects)}", 1)
-    record = {"final": params["final"], "source": params["source"], "method": params["method"], "alpha": HOLDOUT_ALPHA}
-    held = {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids]}
-    comparison = recommendation(_holdout_comparison(params, wanted, root, own))
-    rows = {"rows": wanted.rows, "primary": params["primary"], "comparison": comparison}
-    save(job.writes["verdict"][0], {**record, **held, **rows})
+    record = {name: params[name] for name in ("final", "source", "method", "primary")} | {"alpha": HOLDOUT_ALPHA}
+    record |= {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids], "rows": wanted.rows}
+    record["comparison"] = recommendation(_holdout_comparison(params, wanted, root, own))
+    save(job.writes["verdict"][0], record)
 
 
-def _held_out_rows(params: Mapping[str, Any], sheet: Sheet) -> Sheet:
+def _held_out_rows(params: Params, sheet: Sheet) -> Sheet:
     """The rows of held-out configs: a command that wants a number of configs has measured others too."""
     if "config_ids" not in params:
         return sheet
@@ -59,9 +58,7 @@ def _held_out_rows(params: Mapping[str, Any], sheet: Sheet) -> Sheet:
     return sheet._replace(rows=rows, defects=defects)
 
 
-def _holdout_comparison(
-    params: Mapping[str, Any], wanted: ExpectedRows, root: CheckedRows, own: CheckedRows
-) -> Comparison:
+def _holdout_comparison(params: Params, wanted: ExpectedRows, root: CheckedRows, own: CheckedRows) -> Comparison:
     rules, sides = scoring_rules(params), ComparisonSides(own, root, root, wanted)
     if rules.paired is None:
         return weighted_means(rules, root, own)

@@ -89,14 +89,12 @@ def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list
             if stage := stages.get(receipt.recipe["stage"].partition("/")[0]):
                 decisions.append(RecordedDecision(name, stage, receipt))
     decisions.sort(key=lambda decision: decision.order)
+    found: list[ReplayedDecision] = []
     with TemporaryDirectory(prefix="coppice-replay-") as folder:
-        found = [_replay_one(decision, made, f"{folder}/{n}") for n, decision in enumerate(decisions)]
-    if recipes is None:
-        return found
-    return [
-        each._replace(edited=not same_request(decision.receipt.recipe, recipes.get(decision.name)))
-        for each, decision in zip(found, decisions, strict=True)
-    ]
+        for n, each in enumerate(decisions):
+            edited = recipes is not None and not same_request(each.receipt.recipe, recipes.get(each.name))
+            found.append(_replay_one(each, made, f"{folder}/{n}")._replace(edited=edited))
+    return found
 
 
 def _replay_one(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> ReplayedDecision:

@@ -6,8 +6,8 @@ reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from pipeline.machine.job import JobFiles, Stage
 from pipeline.models.calls import read_calls
@@ -31,6 +31,7 @@ from pipeline.tree.run.records import (
 )
 from pipeline.tree.run.run_repo import OpenNode, open_restored
 from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
+from pipeline.tree.spec.model import Params
 
 
 def assign_stage(job: JobFiles) -> None:
@@ -113,7 +114,7 @@ def _evaluation_cost(job: JobFiles, n: int) -> Spending:
     return Spending(1, calls["usd"], calls["tokens"], round(seconds, 3))
 
 
-def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
+def _stop(params: Params, depth: Depth, promotion: Promotion) -> str:
     """The reason to stop, if any; a search that has stopped keeps its reason."""
     carried = {node.closed for node in depth.nodes if node.closed.startswith(STOPPED_PREFIX)}
     if carried:

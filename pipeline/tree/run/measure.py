@@ -43,13 +43,9 @@ NOTHING_TO_SWEEP = "there is no code to measure"
 
 
 def test_stage(job: Job) -> None:
-    """Run the tests; `tree` goes on to the sweep if they pass."""
     tree = _tree(job)
-    done = _run(job, "tests", {}, wants=False) if tree else NOTHING_RAN
-    status = _status(tree, done.why)
-    save(job.writes["test"][0], StepRecord(status, done.why, done.exit))
-    write(job.writes["tree"][0], tree if done.ok else "")
-    _save_cost(job, done.cost)
+    done = _run(job, tree, "tests", {}, wants=False)
+    _save_step(job, tree, StepRecord(_status(tree, done.why), done.why, done.exit), done.cost)
 
 
 def sweep_stage(job: Job) -> None:
@@ -57,7 +53,7 @@ def sweep_stage(job: Job) -> None:
     if "dry" in job.target.params:
         done = NOTHING_RAN._replace(results=_dry_results(tree, job.target.params["dry"]) if tree else b"")
     else:
-        done = _run(job, "sweep", _brace_values(job), wants=True) if tree else NOTHING_RAN
+        done = _run(job, tree, "sweep", _brace_values(job), wants=True)
     write(job.writes["csv"][0], done.results)
     save(job.writes["sweep"][0], sweep_record(tree, done.why, done.results, done.exit))
     _save_cost(job, done.cost)
@@ -82,7 +78,7 @@ def row_stage(job: Job) -> None:
     config, values = str(params["config_id"]), params["values"]
     values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
     values |= _brace_values(job) | {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
-    done = _run(job, f"rows-{config}", values, wants=True) if tree else NOTHING_RAN
+    done = _run(job, tree, f"rows-{config}", values, wants=True)
     write(job.writes["csv"][0], _config_rows(params, done) if tree else b"")
     _save_cost(job, done.cost)
 
@@ -127,15 +123,16 @@ def _status(tree: str, why: str) -> str:
     return SKIPPED if not tree else FAILED if why else COMPLETED
 
 
-def _run(job: Job, step: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
+def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
+    if not tree:
+        return NOTHING_RAN
     where, log, limits = positions.position(job.target.name), job.writes["log"][0], job.target.params.get("limits", {})
     step = ".".join(filter(None, [positions.calibration_name(job.target.name), step]))
     part = positions.sweep_part(job.target.name)  # those of the root may be at work side by side
     names = [*([part] if part else []), *([] if step == "sweep" else [step])]
     output = ".".join([positions.RunLayout(job.target.run).of_position(where, "out"), *names])
     request = CommandRequest(where, ".".join([str(where), *names]), output, values, log, wants)
-    keep = bool(limits.get("keep_checkout"))
-    done = run_command(job, request._replace(keep_checkout=keep, configs=_configs(job)))
+    done = run_command(job, request._replace(keep_checkout=bool(limits.get("keep_checkout")), configs=_configs(job)))
     if not done.ok and not isinstance(where, positions.EvalSlot):
         keep_printed(job, log)
         if part == positions.HOLDOUT_PART:
@@ -168,6 +165,13 @@ def _configs(job: Job) -> bytes:
     ids = job.target.params.get("config_ids", range(len(configs)))
     rows = [{"config_id": n, **config} for n, config in zip(ids, configs, strict=True)]
     return json.dumps(rows, sort_keys=True).encode()
+
+
+def _save_step(job: Job, tree: str, record: StepRecord, cost: CommandCost) -> None:
+    """Save the end of a step before the sweep, and hand `tree` on if it ended well."""
+    save(job.writes[job.target.stage][0], record)
+    write(job.writes["tree"][0], "" if record.why else tree)
+    _save_cost(job, cost)
 
 
 def _save_cost(job: Job, cost: CommandCost) -> None:
@@ -210,7 +214,6 @@ def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
 
 
 def check_stage(job: Job) -> None:
-    """Run the checks; `tree` goes on to the sweep if they pass."""
     tree = _tree(job)
     why = job_void_reason(job, tree)
     runs: list[CheckoutRun] = []
@@ -221,9 +224,8 @@ def check_stage(job: Job) -> None:
         keep_printed(job, job.writes["log"][0])
         raise baseline_failure(job.target.run, "checks", f"failed: {why}")
     exit_ = results[-1]["exit"] if results else 0
-    save(job.writes["checks"][0], StepRecord(_status(tree, why), why, exit_, results))
-    write(job.writes["tree"][0], "" if why else tree)
-    _save_cost(job, total_cost([each.cost for each in runs or [NOTHING_RAN]]))
+    cost = total_cost([each.cost for each in runs or [NOTHING_RAN]])
+    _save_step(job, tree, StepRecord(_status(tree, why), why, exit_, results), cost)
 
 
 def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[Record]:
@@ -262,7 +264,8 @@ def _canary_result(job: Job, name: str, canary: Canary, tree: str, runs: list[Ch
 
 
 def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[CheckoutRun]) -> CheckoutRun:
-    log, output, where = job.writes["log"][0], _check_output(job, name), positions.position(job.target.name)
+    log, where = job.writes["log"][0], positions.position(job.target.name)
+    output = _check_output(job, name)
     note_in_log(log, words)
     done = run_command(job, CommandRequest(where, f"{where}.checks", output, {}, log, wants))
     if not done.ok:

@@ -20,6 +20,7 @@ from pipeline.tree.rules.scoring import SIGN, block_means, config_rows
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows, defects_text
 from pipeline.tree.run.records import load_if_intact
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
+from pipeline.tree.spec.model import Params
 from pipeline.trust.series import differences, is_constant, reduce_configs
 
 SEEDS, EVALUATIONS, CONFIGS, BLOCKS = "seeds", "evaluations", "configs", "blocks"
@@ -48,7 +49,7 @@ class NoiseSamples(NamedTuple):
         return [differences(row, rows[0]) for row in rows[1:]] if self.states else rows
 
 
-def find_noise(run: str, config: Mapping[str, Any], again: Sequence[str]) -> NoiseSamples:
+def find_noise(run: str, config: Params, again: Sequence[str]) -> NoiseSamples:
     """Find the best source of noise; `again`: the results with other seeds."""
     root, wanted, reseeded = _baselines(run, config, again)
     evaluations = _recorded_series(run, config, [*wanted.blocks])
@@ -75,9 +76,7 @@ def _moves(rows: Rows) -> bool:
     return any(any(row) for row in rows) and (len(rows) == 1 or any(row != rows[0] for row in rows))
 
 
-def _baselines(
-    run: str, config: Mapping[str, Any], again: Sequence[str]
-) -> tuple[CheckedRows, ExpectedRows, list[CheckedRows]]:
+def _baselines(run: str, config: Params, again: Sequence[str]) -> tuple[CheckedRows, ExpectedRows, list[CheckedRows]]:
     """The root's rows, those that are expected, and the root's rows with other seeds."""
     path = RunLayout(run).csv(ROOT)
     if not os.path.exists(path):
@@ -91,7 +90,7 @@ def _baselines(
     return checked[path], wanted, [checked[each] for each in again]
 
 
-def _recorded_series(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> list[Mapping[str, Any]]:
+def _recorded_series(run: str, config: Params, blocks: Sequence[str]) -> list[Mapping[str, Any]]:
     """Series of evaluations that differ from their parent, by more than a constant; the same code counts once."""
     found: list[Mapping[str, Any]] = []
     seen: list[Any] = []

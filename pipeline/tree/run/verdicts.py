@@ -48,6 +48,7 @@ from pipeline.tree.run.records import (
     summary_of,
     write,
 )
+from pipeline.tree.spec.model import Params
 from pipeline.trust.evidence import DEGENERATE, PROMOTED, Evidence, JointTest, depth_alpha, verdict
 from pipeline.trust.noninferiority import judge_guard
 from pipeline.trust.rule import weigh as weigh_ideas
@@ -124,7 +125,7 @@ def _status(job: JobFiles, implemented: CandidateRecord, sweep: SweepRecord) -> 
     return COMPLETED, ""
 
 
-def sheet_of(params: Mapping[str, Any], csv: bytes) -> sheet.Sheet:
+def sheet_of(params: Params, csv: bytes) -> sheet.Sheet:
     return _parse_sheet(csv, *_columns(params))
 
 
@@ -136,13 +137,13 @@ def _parse_sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> sheet.Shee
 _baseline = lru_cache(maxsize=8)(_parse_sheet)
 
 
-def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+def _columns(params: Params) -> tuple[tuple[str, ...], str]:
     """The columns that count, and the one that tells blocks apart."""
     names = tuple(metric["name"] for metric in params["metrics"])
     return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
-def expected_by_sheet(params: Mapping[str, Any], root: sheet.Sheet) -> sheet.ExpectedRows:
+def expected_by_sheet(params: Params, root: sheet.Sheet) -> sheet.ExpectedRows:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
     found = sheet.expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
     return found.only_configs(params["config_ids"]) if "config_ids" in params else found
@@ -186,16 +187,14 @@ def _comparable_records(job: JobFiles) -> dict[str, Record]:
     return {slot: each for slot, each in records if each["series"] and is_comparable(evaluation_of(each))}
 
 
-def alpha_for_depth(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
+def alpha_for_depth(params: Params, freed: Sequence[bool]) -> float:
     alpha = params["score"]["alpha"]
     return depth_alpha(alpha, params["max_depth"], freed) if params["score"]["alpha_over"] == RUN else alpha
 
 
-def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
+def weigh_against(params: Params, records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """Weigh all ideas against their parents, or against the root."""
-    rules = scoring_rules(params)
-    deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
-    found = _test_ideas(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
+    found = _test_ideas(params, records, side, alpha, len(params["blocks"]["ids"] or ()) or None)
     guards: dict[str, list[Record]] = {}
     for count in {len(record["blocks"]) for record in records.values()}:  # stopped candidates have fewer
         guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
@@ -206,23 +205,24 @@ def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side
 
 
 def _test_ideas(
-    params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None
+    params: Params, records: Mapping[str, Record], side: str, alpha: float, blocks: int | None
 ) -> JointTest:
     """Test ideas jointly; `blocks`: the number there is, an idea with fewer was stopped.
 
     The seed is from the differences, in any order: the same evidence always gets the same verdict."""
+    rules, draws = scoring_rules(params), params["score"]["draws"]
+    deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
     seed = int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
-    draws = params["score"]["draws"]
     return weigh_ideas(deltas, alpha=alpha, seed=seed, draws=draws, blocks=blocks, **_time_params(params))
 
 
-def _idea(params: Mapping[str, Any], evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
+def _idea(params: Params, evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
     decided = apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
     about = {"alpha": among.alpha, "rho": among.rho, "guards": guards}
     return {"verdict": decided.verdict, "reasons": decided.reasons, **evidence._asdict(), **about}
 
 
-def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
+def _guards(params: Params, records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
     """The guards of each idea, metric by metric; ideas of a depth share their blocks, and are judged together."""
     guards: dict[str, list[Record]] = {slot: [] for slot in records}
     rules = scoring_rules(params)
@@ -234,7 +234,7 @@ def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str)
     return guards
 
 
-def _time_params(params: Mapping[str, Any]) -> dict[str, Any]:
+def _time_params(params: Params) -> dict[str, Any]:
     return {"ordered": params["ordered"], "rho": params["rho"]}
 
 
@@ -248,13 +248,11 @@ def cascade_stage(job: JobFiles) -> None:
         write(rest, read_text(tree) if goes_on else "")
 
 
-def pick_best(params: Mapping[str, Any], among: Mapping[str, Record]) -> Record:
+def pick_best(params: Params, among: Mapping[str, Record]) -> Record:
     """Pick the best ideas by their t against their parents; `among`: the pairs of a depth on the first blocks.
 
     Two with the same files take one place, as they are measured once."""
-    rules = scoring_rules(params)
-    deltas = [metric_differences(rules, record["series"], rules.primary, AGAINST_PARENT) for record in among.values()]
-    tested = _test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
+    tested = _test_ideas(params, among, AGAINST_PARENT, params["score"]["alpha"], None).ideas if among else ()
     # ties go to the earlier slot: sorting is stable
     order = sorted(zip(among, tested, strict=True), key=lambda each: _sort_t(each[1]), reverse=True)
     trees: set[str] = set()

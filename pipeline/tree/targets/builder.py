@@ -11,11 +11,10 @@ from typing import Any
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
-from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, TreeSpec
+from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec
 
 NO_LIMITS = Limits()
 
-Params = Mapping[str, Any]
 Paths = str | Iterable[str]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
-from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES
-from pipeline.tree.targets.builder import Params, Paths, TargetBuilder
+from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES, Params
+from pipeline.tree.targets.builder import Paths, TargetBuilder
 
 _TREE = "{tree}"
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import FIRST_PART, HOLDOUT_PART, REST_PART, ROOT, EvalSlot, NodePlace
-from pipeline.tree.spec.model import PER_CONFIG, Cascade, CheckoutCommand, HoldoutKeys
+from pipeline.tree.spec.model import PER_CONFIG, Cascade, CheckoutCommand, HoldoutKeys, Params
 from pipeline.tree.targets.builder import Paths, TargetBuilder, command_files, command_params
 
 DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
@@ -53,9 +53,7 @@ class SweepPart(NamedTuple):
     def seal_limits(self) -> dict[str, list[str]]:
         return {} if self.name == HOLDOUT_PART else self.draft.seal_limits
 
-    def target(
-        self, stage: str, writes: Mapping[str, Paths], params: Mapping[str, Any], config: int | None = None
-    ) -> Target:
+    def target(self, stage: str, writes: Mapping[str, Paths], params: Params, config: int | None = None) -> Target:
         """A target that runs the command of the sweep."""
         draft, command = self.draft, self.draft.spec.sweep.command
         name = self.name or "sweep" if config is None else ".".join(filter(None, [self.name, "row", str(config)]))
@@ -87,7 +85,8 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
         "pass": sorted({name for each in draft.checks for name in each.command.passed}),
         "limits": {"timeouts": timeouts, **draft.seal_limits},
     }
-    longest = [limit * each.runs for limit, each in zip(timeouts, draft.checks, strict=True) if limit is not None]
+    runs = (1 + (each.canary.cuts if each.canary else 0) for each in draft.checks)
+    longest = [limit * count for limit, count in zip(timeouts, runs, strict=True) if limit is not None]
     limits = draft.limits(where, sum(longest) if None not in timeouts else None)
     line = draft.checks[0].command.line if draft.checks else draft.spec.protect.line
     return draft.target(f"{where}.checks", "checks", reads | draft.protected_reads, writes, params, limits, line)
