@@ -89,7 +89,10 @@ class TreeFollower:
         self.events = self.at.of_run(EVENTS)
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
-        self.known = records.lifecycles(records.read_events(self.events))
+        self.known: dict[str, records.Life] = {}
+        for event in records.read_events(self.events):
+            if event["event"] in records.TASK_STATES and "eval_id" in event:
+                records.note_event(self.known, event)
         self.started_slots: set[str] = set()
         self.changed = False
         self.news = 0

@@ -1,7 +1,8 @@
 """Manifest of a search, folded from its records: an entry a node, an entry an evaluation, the state of the search.
 
-It can be made again at any time.  Only the life cycle of evaluations and the events are not from records but from the
-coordinator, who watched the run."""
+RunRecords reads the records of a run on demand; unreliable ones count as missing.  The manifest can be made again at
+any time.  Only the life cycle of evaluations and the events are not from records but from the coordinator, who watched
+the run."""
 
 from __future__ import annotations
 
@@ -9,21 +10,96 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache, cached_property
 from hashlib import sha256
 from math import fsum
 from typing import Any
 
+from pipeline.store.files import read_bytes
 from pipeline.store.receipts import Receipts
-from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
-from pipeline.tree.run.records import EVENT_QUEUED, EVENT_STARTED, NEW_LIFE, TASK_STATES, Record, read_events
+from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
+from pipeline.tree.run.records import (
+    EVENT_QUEUED,
+    EVENT_STARTED,
+    NEW_LIFE,
+    TASK_STATES,
+    Record,
+    load_if_intact,
+    read_events,
+)
 from pipeline.tree.run.seal import seal_record
+from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
+from pipeline.tree.spec.model import shape_of
 
 EXPANDED, FRONTIER = "expanded", "frontier"
+EMPTY_SHA = sha256(b"").hexdigest()
+
+
+class RunRecords:
+    """The records of a run.  `config`: the run's, as its plan has it.  `without`: paths of unreliable records."""
+
+    def __init__(self, run: str, config: Mapping[str, Any], without: frozenset[str] = frozenset()) -> None:
+        self.run, self.at, self.config, self.without = run, positions.RunLayout(run), config, without
+        self.shape = shape_of(config)
+        # many children name their ancestors' ideas, and are compared with the same node
+        self.sha, self.baseline, self.cascade = cache(self._sha), cache(self._baseline), cache(self._cascade)
+
+    @cached_property
+    def assignments(self) -> dict[int, Record]:
+        return {d: found for d in self.shape.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
+
+    @cached_property
+    def promotions(self) -> dict[int, Record]:
+        """The promotions of the depths that are done: none after the one at which the search stopped."""
+        done: dict[int, Record] = {}
+        for depth in self.shape.depths:
+            found = self.record(self.at.of_depth(depth, "promoted.json"))
+            if found is None:
+                break
+            done[depth] = found
+            if found["stop_reason"]:
+                break
+        return done
+
+    def _cascade(self, depth: int) -> Record | None:
+        return self.record(self.at.of_depth(depth, "cascade.json")) if self.config["cascade"] else None
+
+    def record(self, path: str) -> Record | None:
+        return None if path in self.without else load_if_intact(path)
+
+    def content(self, path: str) -> bytes | None:
+        try:
+            return None if path in self.without else read_bytes(path)
+        except FileNotFoundError:
+            return None
+
+    def _sha(self, path: str) -> str | None:
+        content = self.content(path)
+        return None if content is None else sha256(content).hexdigest()
+
+    def ideas(self, place: positions.NodePlace) -> list[str]:
+        """The files of a node's ideas that are not empty, in the order of the slots."""
+        paths = [self.at.idea(positions.EvalSlot(*place, i), "md") for i in range(self.config["ideas_per_node"])]
+        return [path for path in paths if self.sha(path) not in (None, EMPTY_SHA)]
+
+    def stopped_after(self, slot: positions.EvalSlot) -> int:
+        """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
+        return int((self.record(self.at.of_eval(slot, "sweep.json")) or {}).get("stopped_after", 0))
+
+    def _baseline(self, place: positions.NodePlace) -> CheckedRows | None:
+        """The rows of a node."""
+        content, wanted = self.content(self.at.csv(place)), self.expected_rows
+        return check_rows(sheet_of(self.config, content), wanted) if content and wanted else None
+
+    @cached_property
+    def expected_rows(self) -> ExpectedRows | None:
+        root = self.content(self.at.csv(positions.ROOT))
+        return None if root is None else expected_by_sheet(self.config, sheet_of(self.config, root))
 
 
 def node_entry(records: RunRecords, place: positions.NodePlace, receipts: Receipts) -> Record | None:

@@ -49,10 +49,6 @@ class Failure(NamedTuple):
     why: str
 
 
-def _check_completed(e: Evaluation) -> str:
-    return "" if e.status == COMPLETED else f"{e.status}: {e.why or 'no reason given'}"
-
-
 def _check_rows_used(e: Evaluation) -> str:
     used = {e.rows_used, *((e.score.parent.rows_used,) if e.score else ())}
     if e.rows_expected > 0 and used == {e.rows_expected}:
@@ -85,7 +81,7 @@ def _check_recommended(e: Evaluation) -> str:
 
 # The gate, in order: the first check that gives a reason decides.
 GATE_CHECKS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
-    ("completed", _check_completed),
+    ("completed", lambda e: "" if e.status == COMPLETED else f"{e.status}: {e.why or 'no reason given'}"),
     ("commit", lambda e: "" if e.commit else "there is no commit of the candidate"),
     ("approved", lambda e: "" if e.approved else "the code was not approved"),
     ("results", lambda e: "" if e.results else "the candidate has no results CSV"),

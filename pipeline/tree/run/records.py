@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.git.commits import Candidate
@@ -216,15 +216,6 @@ NEW_LIFE: dict[str, Any] = dict.fromkeys(("queued_at", "started_at", "finished_a
 NEW_LIFE |= {"attempt": 0, "task_state": None}
 
 Life = dict[str, Any]
-
-
-def lifecycles(events: Iterable[Mapping[str, Any]]) -> dict[str, Life]:
-    """The life of each evaluation, by its name."""
-    lives: dict[str, Life] = {}
-    for event in events:
-        if event["event"] in TASK_STATES and "eval_id" in event:
-            note_event(lives, event)
-    return lives
 
 
 def note_event(lives: dict[str, Life], event: Mapping[str, Any]) -> None:

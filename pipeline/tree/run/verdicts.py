@@ -253,22 +253,19 @@ def pick_best(params: Params, among: Mapping[str, Record]) -> Record:
 
     Two with the same files take one place, as they are measured once."""
     tested = _test_ideas(params, among, AGAINST_PARENT, params["score"]["alpha"], None).ideas if among else ()
+    # the same difference in every block has no noise: its t is infinite
+    sizes = [copysign(inf, each.mean) if each.standing == DEGENERATE else each.t for each in tested]
     # ties go to the earlier slot: sorting is stable
-    order = sorted(zip(among, tested, strict=True), key=lambda each: _sort_t(each[1]), reverse=True)
+    order = sorted(zip(among, tested, sizes, strict=True), key=lambda each: each[2], reverse=True)
     trees: set[str] = set()
     ideas: Record = {}
-    for n, (slot, evidence) in enumerate(order):
+    for n, (slot, evidence, _) in enumerate(order):
         tree = among[slot]["tree"]
         if goes_on := tree in trees or len(trees) < params["keep"]:
             trees.add(tree)
         facts = {name: getattr(evidence, name) for name in ("standing", "mean", "se", "t")}
         ideas[slot] = {**facts, "place": n, "goes_on": goes_on}
     return {"blocks": params["first"], "keep": params["keep"], "ideas": ideas}
-
-
-def _sort_t(evidence: Evidence) -> float:
-    """The t of an idea; infinite for the same difference in every block, which has no noise."""
-    return copysign(inf, evidence.mean) if evidence.standing == DEGENERATE else evidence.t
 
 
 def join_stage(job: JobFiles) -> None:

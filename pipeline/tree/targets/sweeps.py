@@ -196,12 +196,6 @@ def comparison_reads(draft: TargetBuilder, slot: EvalSlot) -> dict[str, Paths]:
     }
 
 
-def cascade_baseline_targets(draft: TargetBuilder) -> Iterator[Target]:
-    for part in cascade_parts(draft, ROOT):
-        yield from sweep_targets(part)
-    yield _join_target(draft, ROOT)
-
-
 def early_targets(draft: TargetBuilder, slot: EvalSlot, cascade: Cascade) -> Iterator[Target]:
     """Measure the first blocks of an idea and pair them with its parent's."""
     part, _ = cascade_parts(draft, slot)
@@ -224,16 +218,14 @@ def cascade_target(draft: TargetBuilder, depth: int, keys: Cascade) -> Target:
     return draft.target(f"d{depth}.cascade", "cascade", reads, writes, params)
 
 
-def late_targets(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
-    yield from sweep_targets(cascade_parts(draft, slot)[1])
-    yield _join_target(draft, slot)
-
-
-def _join_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
+def joined_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Iterator[Target]:
+    """Measure what is left to measure, of the root both parts, and join the parts as one sweep."""
     parts, writes = cascade_parts(draft, where), whole_sweep(draft, where).files
+    for part in parts if where == ROOT else parts[1:]:
+        yield from sweep_targets(part)
     files = [part.files for part in parts]
     reads = {port: [str(each[port]) for each in files] for port in writes}
-    return draft.target(f"{where}.sweep", "join", reads, writes, {"first": len(parts[0].blocks)})
+    yield draft.target(f"{where}.sweep", "join", reads, writes, {"first": len(parts[0].blocks)})
 
 
 def holdout_targets(draft: TargetBuilder, held: HoldoutKeys, final: NodePlace, source: EvalSlot) -> Iterator[Target]:
