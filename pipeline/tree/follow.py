@@ -107,7 +107,7 @@ class TreeFollower:
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
-            gone = life["task_state"] == records.TASK_STATES[records.EVENT_STARTED]  # the build that ran it
+            gone = life["task_state"] == records.RUNNING  # the build that ran it
             if name in self.todo and (gone or waits):
                 self._log_event(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):

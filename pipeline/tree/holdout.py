@@ -15,14 +15,7 @@ from pipeline.store.files import read_bytes
 from pipeline.tree.report.manifest import RunRecords
 from pipeline.tree.report.summary import holdout_lines
 from pipeline.tree.rules.positions import NodePlace, parse_place, parse_slot
-from pipeline.tree.rules.scoring import (
-    AGAINST_ROOT,
-    PAIRED,
-    Comparison,
-    paired_comparison,
-    seed_defects,
-    weighted_means,
-)
+from pipeline.tree.rules.scoring import AGAINST_ROOT, PAIRED, paired_comparison, seed_defects, weighted_means
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, Sheet, check_rows, defects_text
 from pipeline.tree.run.records import Record, load, recommendation, save, scoring_rules
 from pipeline.tree.run.seal import open_seal, seal_record
@@ -45,8 +38,7 @@ def holdout_stage(job: Job) -> None:
             raise StageFailed(f"what is held out was not measured in full of {where}: {defects_text(defects)}", 1)
     record = {name: params[name] for name in ("final", "source", "method", "primary")} | {"alpha": HOLDOUT_ALPHA}
     record |= {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids], "rows": wanted.rows}
-    record["comparison"] = recommendation(_holdout_comparison(params, wanted, root, own))
-    save(job.writes["verdict"][0], record)
+    save(job.writes["verdict"][0], record | {"comparison": _holdout_comparison(params, wanted, root, own)})
 
 
 def _held_out_rows(params: Params, sheet: Sheet) -> Sheet:
@@ -58,15 +50,16 @@ def _held_out_rows(params: Params, sheet: Sheet) -> Sheet:
     return sheet._replace(rows=rows, defects=defects)
 
 
-def _holdout_comparison(params: Params, wanted: ExpectedRows, root: CheckedRows, own: CheckedRows) -> Comparison:
+def _holdout_comparison(params: Params, wanted: ExpectedRows, root: CheckedRows, own: CheckedRows) -> Record:
     rules, sides = scoring_rules(params), ComparisonSides(own, root, root, wanted)
     if rules.paired is None:
-        return weighted_means(rules, root, own)
+        return recommendation(weighted_means(rules, root, own))
     series = {metric.name: block_series(sides, metric.name) for metric in rules.metrics}
     params = {**params, "blocks": {**params["blocks"], "ids": [*wanted.blocks]}}
     pairs: dict[str, Any] = {"series": series, "blocks": [*wanted.blocks]}
     found = weigh_against(params, {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)
-    return paired_comparison(rules, series, AGAINST_ROOT, found["ideas"]["final"], wanted.rows)
+    evidence = found["ideas"]["final"]
+    return recommendation(paired_comparison(rules, series, AGAINST_ROOT, evidence, wanted.rows))
 
 
 __all__ = ["REPORT_TARGETS", "holdout_lines", "open_seal", "question", "seal_record", "sources", "targets"]

@@ -23,15 +23,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
-from pipeline.tree.run.records import (
-    EVENT_QUEUED,
-    EVENT_STARTED,
-    NEW_LIFE,
-    TASK_STATES,
-    Record,
-    load_if_intact,
-    read_events,
-)
+from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 from pipeline.tree.spec.model import shape_of
@@ -215,8 +207,8 @@ class _Evaluation:
 
     def record(self) -> Record:
         status = self.summary.get("status", PENDING)
-        if status == PENDING and self.lifecycle.get("task_state") == TASK_STATES[EVENT_STARTED]:
-            status = TASK_STATES[EVENT_STARTED]
+        if status == PENDING and self.lifecycle.get("task_state") == RUNNING:
+            status = RUNNING
         return {
             "eval_id": str(self.slot),
             "parent_node_id": str(self.slot.place),
@@ -259,7 +251,7 @@ class _Evaluation:
 
     def _lifecycle_fields(self) -> Record:
         attempts = {name: cost["attempts"] for name, cost in self.costs.items()}
-        state = self.summary.get("status", TASK_STATES[EVENT_QUEUED])
+        state = self.summary.get("status", QUEUED)
         return {
             **dict.fromkeys(LIFECYCLE_FIELDS),
             "attempt": max(attempts.values(), default=None),

@@ -7,7 +7,7 @@ reason."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles, Stage
 from pipeline.models.calls import read_calls
@@ -18,17 +18,7 @@ from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, pars
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
 from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, write_next_nodes
-from pipeline.tree.run.records import (
-    CommandCost,
-    Origin,
-    Record,
-    SlotTask,
-    evaluation_of,
-    load,
-    load_as,
-    read_text,
-    save,
-)
+from pipeline.tree.run.records import CommandCost, Origin, SlotTask, evaluation_of, load, load_as, read_text, save
 from pipeline.tree.run.run_repo import OpenNode, open_restored
 from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
 from pipeline.tree.spec.model import Params
@@ -57,7 +47,7 @@ def assign_stage(job: JobFiles) -> None:
         ceiling=Ceiling(**params["ceiling"]),
         tried=[PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]],
     )
-    tasks: Record = {}
+    tasks: dict[str, Any] = {}
     for task, path in zip(assignment.tasks, job.writes["tasks"], strict=True):
         why, unasked = task.why, costs.get(task.slot, {"why": ""})["why"]
         if task.empty == NO_IDEA and unasked:  # the reason for which the role gave none

@@ -25,18 +25,8 @@ from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
 from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, CommandRequest, keep_printed, note_in_log, run_command
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason
-from pipeline.tree.run.records import (
-    CommandCost,
-    Record,
-    StepRecord,
-    SweepRecord,
-    load,
-    load_as,
-    read_text,
-    save,
-    write,
-)
-from pipeline.tree.spec.model import Canary
+from pipeline.tree.run.records import CommandCost, StepRecord, SweepRecord, load, load_as, read_text, save, write
+from pipeline.tree.spec.model import Canary, Params
 
 COLUMNS = ("config_id", "params", "seed", "status", "error")
 NOTHING_TO_SWEEP = "there is no code to measure"
@@ -228,12 +218,12 @@ def check_stage(job: Job) -> None:
     _save_step(job, tree, StepRecord(_status(tree, why), why, exit_, results), cost)
 
 
-def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[Record]:
+def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[dict[str, Any]]:
     """The results of the checks up to the first that fails; adds what they run to `runs`."""
     for number, check in enumerate(whole.target.params["checks"]):
         job, name = _check_job(whole, number), check["name"]
         if check["canary"]:
-            why, more = _canary_result(job, name, Canary(**check["canary"]), tree, runs)
+            why, more = _canary_result(job, check, tree, runs)
         else:
             done = _run_check(job, name, name, False, runs)
             why, more = done.why, {"exit": done.exit}
@@ -242,7 +232,8 @@ def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[R
             return
 
 
-def _canary_result(job: Job, name: str, canary: Canary, tree: str, runs: list[CheckoutRun]) -> tuple[str, Record]:
+def _canary_result(job: Job, check: Params, tree: str, runs: list[CheckoutRun]) -> tuple[str, dict[str, Any]]:
+    name, canary = check["name"], Canary(**check["canary"])
     content, data = _canary_data(job, name, canary)
     folder, port = _check_output(job, f"{name}.data"), f"in.{canary.port}"
     cut = f"{folder}/{os.path.basename(job.reads[port][0])}"

@@ -205,13 +205,9 @@ def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"
 EVENT_COMPLETED, EVENT_FAILED = "completed", "failed"
-TASK_STATES = {
-    EVENT_QUEUED: "queued",
-    EVENT_STARTED: "running",
-    EVENT_COMPLETED: "completed",
-    EVENT_FAILED: "failed",
-    EVENT_REQUEUED: "queued",
-}
+QUEUED, RUNNING = "queued", "running"
+TASK_STATES = {EVENT_QUEUED: QUEUED, EVENT_STARTED: RUNNING, EVENT_REQUEUED: QUEUED}
+TASK_STATES |= {EVENT_COMPLETED: "completed", EVENT_FAILED: "failed"}
 NEW_LIFE: dict[str, Any] = dict.fromkeys(("queued_at", "started_at", "finished_at", "worker_pid"))
 NEW_LIFE |= {"attempt": 0, "task_state": None}
 

@@ -16,22 +16,10 @@ from typing import Any, NamedTuple
 from pipeline.git.commits import Candidate
 from pipeline.machine.job import JobFiles
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules import sheet
+from pipeline.tree.rules import scoring, sheet
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_identity, is_comparable
 from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.scoring import (
-    AGAINST_PARENT,
-    AGAINST_ROOT,
-    RUN,
-    Score,
-    apply_guards,
-    block_means,
-    metric_differences,
-    paired_comparison,
-    score_by_means,
-    seed_defects,
-)
 from pipeline.tree.run.measure import join_logs_and_costs, sweep_record
 from pipeline.tree.run.records import (
     CandidateRecord,
@@ -68,14 +56,14 @@ def score_stage(job: JobFiles) -> None:
     evaluation, sides = evaluate_candidate(job)
     if sides:
         rules = scoring_rules(job.target.params)
-        evaluation = evaluation._replace(score=score_by_means(rules, sides.own, sides.parent, sides.root))
+        evaluation = evaluation._replace(score=scoring.score_by_means(rules, sides.own, sides.parent, sides.root))
     save(job.writes["summary"][0], summary_of(evaluation))
 
 
 def pair_stage(job: JobFiles) -> None:
     """Write the series of a candidate, for a verdict by blocks once all of the depth is there."""
     evaluation, sides = evaluate_candidate(job, job.target.params.get("first", 0))
-    if sides and (seeds := tuple(map(str, seed_defects(sides.own, sides.parent)))):
+    if sides and (seeds := tuple(map(str, scoring.seed_defects(sides.own, sides.parent)))):
         evaluation, sides = evaluation._replace(defects=sheet.bounded_defects(seeds)), None
     metrics = [metric["name"] for metric in job.target.params["metrics"]]
     series = {name: block_series(sides, name) for name in metrics} if sides else {}
@@ -85,7 +73,7 @@ def pair_stage(job: JobFiles) -> None:
 
 def block_series(sides: ComparisonSides, metric: str) -> dict[str, list[float]]:
     rows = {"own": sides.own, "parent": sides.parent, "root": sides.root}
-    return {name: block_means(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
+    return {name: scoring.block_means(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
 
 
 def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, ComparisonSides | None]:
@@ -157,12 +145,16 @@ def weigh_stage(job: JobFiles) -> None:
     alpha = alpha_for_depth(params, freed)
     sides: dict[str, Record] = {}
     if among:
-        sides[AGAINST_PARENT] = weigh_against(params, among, AGAINST_PARENT, alpha)
+        sides[scoring.AGAINST_PARENT] = weigh_against(params, among, scoring.AGAINST_PARENT, alpha)
         pairs = (series for record in among.values() for series in record["series"].values())
-        at_root = all(series[AGAINST_PARENT] == series[AGAINST_ROOT] for series in pairs)  # as at the first depth
-        sides[AGAINST_ROOT] = sides[AGAINST_PARENT] if at_root else weigh_against(params, among, AGAINST_ROOT, alpha)
+        at_root = all(
+            series[scoring.AGAINST_PARENT] == series[scoring.AGAINST_ROOT] for series in pairs
+        )  # as at the first depth
+        sides[scoring.AGAINST_ROOT] = (
+            sides[scoring.AGAINST_PARENT] if at_root else weigh_against(params, among, scoring.AGAINST_ROOT, alpha)
+        )
     evidence = {slot: {side: found["ideas"][slot] for side, found in sides.items()} for slot in among}
-    promoted = (among[slot] for slot, it in evidence.items() if it[AGAINST_PARENT]["verdict"] == PROMOTED)
+    promoted = (among[slot] for slot, it in evidence.items() if it[scoring.AGAINST_PARENT]["verdict"] == PROMOTED)
     full = len({code_identity(evaluation_of(record)) for record in promoted}) >= params["beam_width"]
     record = {"alpha": alpha, "freed": [*freed, not among or full], "evidence": evidence}
     save(job.writes["weighed"][0], record | {"tests": {side: found["test"] for side, found in sides.items()}})
@@ -174,10 +166,12 @@ def settle_stage(job: JobFiles) -> None:
     evaluation = evaluation_of(pairs)
     if evidence := load(job.reads["weighed"][0])["evidence"].get(params["slot"]):
         sides = (
-            paired_comparison(scoring_rules(params), pairs["series"], side, evidence[side], evaluation.rows_used)
-            for side in (AGAINST_PARENT, AGAINST_ROOT)
+            scoring.paired_comparison(
+                scoring_rules(params), pairs["series"], side, evidence[side], evaluation.rows_used
+            )
+            for side in (scoring.AGAINST_PARENT, scoring.AGAINST_ROOT)
         )
-        evaluation = evaluation._replace(score=Score(*sides))
+        evaluation = evaluation._replace(score=scoring.Score(*sides))
     save(job.writes["summary"][0], summary_of(evaluation))
 
 
@@ -189,7 +183,7 @@ def _comparable_records(job: JobFiles) -> dict[str, Record]:
 
 def alpha_for_depth(params: Params, freed: Sequence[bool]) -> float:
     alpha = params["score"]["alpha"]
-    return depth_alpha(alpha, params["max_depth"], freed) if params["score"]["alpha_over"] == RUN else alpha
+    return depth_alpha(alpha, params["max_depth"], freed) if params["score"]["alpha_over"] == scoring.RUN else alpha
 
 
 def weigh_against(params: Params, records: Mapping[str, Record], side: str, alpha: float) -> Record:
@@ -211,13 +205,13 @@ def _test_ideas(
 
     The seed is from the differences, in any order: the same evidence always gets the same verdict."""
     rules, draws = scoring_rules(params), params["score"]["draws"]
-    deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
+    deltas = [scoring.metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
     seed = int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
     return weigh_ideas(deltas, alpha=alpha, seed=seed, draws=draws, blocks=blocks, **_time_params(params))
 
 
 def _idea(params: Params, evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
-    decided = apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
+    decided = scoring.apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
     about = {"alpha": among.alpha, "rho": among.rho, "guards": guards}
     return {"verdict": decided.verdict, "reasons": decided.reasons, **evidence._asdict(), **about}
 
@@ -228,7 +222,7 @@ def _guards(params: Params, records: Mapping[str, Record], side: str) -> dict[st
     rules = scoring_rules(params)
     for metric in rules.guards:
         margin = metric.margin or 0.0
-        deltas = [metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
+        deltas = [scoring.metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
         for slot, each in zip(records, judge_guard(deltas, margin, **_time_params(params)), strict=True):
             guards[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
     return guards
@@ -252,7 +246,7 @@ def pick_best(params: Params, among: Mapping[str, Record]) -> Record:
     """Pick the best ideas by their t against their parents; `among`: the pairs of a depth on the first blocks.
 
     Two with the same files take one place, as they are measured once."""
-    tested = _test_ideas(params, among, AGAINST_PARENT, params["score"]["alpha"], None).ideas if among else ()
+    tested = _test_ideas(params, among, scoring.AGAINST_PARENT, params["score"]["alpha"], None).ideas if among else ()
     # the same difference in every block has no noise: its t is infinite
     sizes = [copysign(inf, each.mean) if each.standing == DEGENERATE else each.t for each in tested]
     # ties go to the earlier slot: sorting is stable
