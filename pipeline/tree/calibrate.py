@@ -206,21 +206,19 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
     score, rule = config["score"], Rule(1.0, tested=False)
     if config["method"] == PAIRED:  # of the first depth; later ones have the same level, or a higher one
         rule = Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
-    draw = sha256(json.dumps([rows, seed]).encode()).digest()[:8]
+    draw = int.from_bytes(sha256(json.dumps([rows, seed]).encode()).digest()[:8], "big")
     record = {
         "run": run,
         "method": config["method"],
         "noise": _noise(found, noise, config["primary"]),
         "rule": {**rule._asdict(), "alpha_over": score.get("alpha_over"), "max_depth": config["max_depth"]},
-        "cells": [*_cells(config, len(found.blocks), noise, rule, depths, int.from_bytes(draw, "big"))],
+        "cells": [*_cells(config, len(found.blocks), noise, rule, depths, draw)] if noise else [],
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
     return record | {"warnings": calibration_warnings(record)}
 
 
-def _cells(config: Params, blocks: int, noise: Noise | None, rule: Rule, depths: int, seed: int) -> Iterator[Record]:
-    if noise is None:
-        return
+def _cells(config: Params, blocks: int, noise: Noise, rule: Rule, depths: int, seed: int) -> Iterator[Record]:
     # the ideas weighed together: in the first depth those of one node, later those of the beam
     per_node, width, last = config["ideas_per_node"], config["beam_width"], config["max_depth"] - 1
     shapes = {"0": per_node, f"1-{last}" if last > 1 else "1": per_node * width}
@@ -241,9 +239,7 @@ def _cells(config: Params, blocks: int, noise: Noise | None, rule: Rule, depths:
 
 
 def _cell_record(depths: str, times: int, cell: SimulatedSetting) -> Record:
-    power = [
-        {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)} for each in cell.power
-    ]
+    power = [{"effect": e.effect, "passed": _share(e.passed), "promoted": _share(e.promoted)} for e in cell.power]
     return {
         "depths": depths,
         "ideas": cell.ideas,

@@ -184,9 +184,8 @@ class TreeFollower:
             self._write_manifest()
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
-        records.note_event(
-            self.known, records.append_event(self.events, {"event": what, "eval_id": eval_id, **more}, at)
-        )
+        event = {"event": what, "eval_id": eval_id, **more}
+        records.note_event(self.known, records.append_event(self.events, event, at))
 
     def _write_manifest(self) -> Record:
         manifest = fold_manifest(self.run, self.config, self.known)

@@ -173,15 +173,8 @@ def created_at(receipts: Receipts, target: str) -> str | None:
 PENDING = "pending"
 # Fields that only a watcher of the run knows: records are the same whenever they were made.
 LIFECYCLE_FIELDS = tuple(NEW_LIFE)
-RECORD_FILES = {
-    "task": "task.json",
-    "candidate": "candidate.json",
-    "change": "change.patch",
-    "calls": "calls.jsonl",
-    "sweep": "sweep.json",
-    "sweep_log": "sweep.log",
-    "summary": "summary.json",
-}
+RECORD_FILES = {name: f"{name}.json" for name in ("task", "candidate", "sweep", "summary")}
+RECORD_FILES |= {"change": "change.patch", "calls": "calls.jsonl", "sweep_log": "sweep.log"}
 # Steps before the sweep, each with the keys of the configuration that ask for it.
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 

@@ -44,7 +44,7 @@ def path_table(manifest: Manifest, best: Sequence[str]) -> list[str]:
             idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
             steps = [_change(parent, primary), parent["grade"], format_score(parent["score"])]
             steps += [_change(root, primary), format_score(root["score"])]
-        rows.append([name, idea, _node_mean(node, primary), *steps, short_commit(node["commit"])])
+        rows.append([name, idea, _node_mean(node, primary), *steps, node["commit"][:10]])
     return markdown_table(header, rows, right=("score", "rank score"))
 
 
@@ -57,10 +57,6 @@ def _change(comparison: Manifest, name: str) -> str:
     return format_change(detail["baseline"], detail["candidate"])
 
 
-def short_commit(commit: str | None) -> str:
-    return commit[:10] if commit else BLANK
-
-
 def beam_table(manifest: Manifest) -> list[str]:
     """The beam of each depth, without depth 0, which is the root alone."""
     primary, rows = manifest["run_config"]["primary"], []
@@ -69,7 +65,7 @@ def beam_table(manifest: Manifest) -> list[str]:
             source, node = manifest["evaluations"].get(beam["promoted_from_eval_id"]), manifest["nodes"].get(place)
             cells, commit = [BLANK, "(empty)", BLANK], BLANK
             if source and node:
-                title, commit = clip_text(source["idea_title"], IDEA_WIDTH), short_commit(node["commit"])
+                title, commit = clip_text(source["idea_title"], IDEA_WIDTH), node["commit"][:10]
                 cells = [source["eval_id"], title, _node_mean(node, primary)]
             rows.append([depth, place, *cells, clip_text(beam["why"], WHY_WIDTH), commit])
     return markdown_table(["depth", "place", "from", "idea", primary, "why", "commit"], rows, right=("depth",))
@@ -84,7 +80,7 @@ def node_table(manifest: Manifest) -> list[str]:
         [
             *(name, node["status"], node["parent_node_id"] or BLANK),
             *(node["artifacts"]["promoted_from_eval_id"] or BLANK, str(len(node["idea_chain"]))),
-            *(str(tried[name]), str(promoted[name]), node["worktree_path"], short_commit(node["commit"])),
+            *(str(tried[name]), str(promoted[name]), node["worktree_path"], node["commit"][:10]),
         ]
         for name, node in manifest["nodes"].items()
     ]

@@ -137,9 +137,8 @@ def start_watch(job: Job, repo: str, folder: str) -> ProtectionWatch | None:
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
     apart = tuple(filter(None, (job.store, borrowed_objects(repo))))
-    return ProtectionWatch(
-        job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shield_name("."), apart
-    )
+    looks = dict(_looks(protected, folder))
+    return ProtectionWatch(job.target.run, protected, folder, looks, reads, shield_name("."), apart)
 
 
 def _changed_in_project(protected: ProtectedFiles) -> list[str]:

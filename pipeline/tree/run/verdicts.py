@@ -20,6 +20,7 @@ from pipeline.tree.rules import scoring, sheet
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_identity, is_comparable
 from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
+from pipeline.tree.rules.scoring import AGAINST_PARENT, AGAINST_ROOT
 from pipeline.tree.run.measure import join_logs_and_costs, sweep_record
 from pipeline.tree.run.records import (
     CandidateRecord,
@@ -145,16 +146,12 @@ def weigh_stage(job: JobFiles) -> None:
     alpha = alpha_for_depth(params, freed)
     sides: dict[str, Record] = {}
     if among:
-        sides[scoring.AGAINST_PARENT] = weigh_against(params, among, scoring.AGAINST_PARENT, alpha)
+        sides[AGAINST_PARENT] = weigh_against(params, among, AGAINST_PARENT, alpha)
         pairs = (series for record in among.values() for series in record["series"].values())
-        at_root = all(
-            series[scoring.AGAINST_PARENT] == series[scoring.AGAINST_ROOT] for series in pairs
-        )  # as at the first depth
-        sides[scoring.AGAINST_ROOT] = (
-            sides[scoring.AGAINST_PARENT] if at_root else weigh_against(params, among, scoring.AGAINST_ROOT, alpha)
-        )
+        at_root = all(series[AGAINST_PARENT] == series[AGAINST_ROOT] for series in pairs)  # as at the first depth
+        sides[AGAINST_ROOT] = sides[AGAINST_PARENT] if at_root else weigh_against(params, among, AGAINST_ROOT, alpha)
     evidence = {slot: {side: found["ideas"][slot] for side, found in sides.items()} for slot in among}
-    promoted = (among[slot] for slot, it in evidence.items() if it[scoring.AGAINST_PARENT]["verdict"] == PROMOTED)
+    promoted = (among[slot] for slot, it in evidence.items() if it[AGAINST_PARENT]["verdict"] == PROMOTED)
     full = len({code_identity(evaluation_of(record)) for record in promoted}) >= params["beam_width"]
     record = {"alpha": alpha, "freed": [*freed, not among or full], "evidence": evidence}
     save(job.writes["weighed"][0], record | {"tests": {side: found["test"] for side, found in sides.items()}})
@@ -165,12 +162,8 @@ def settle_stage(job: JobFiles) -> None:
     params, pairs = job.target.params, load(job.reads["pairs"][0])
     evaluation = evaluation_of(pairs)
     if evidence := load(job.reads["weighed"][0])["evidence"].get(params["slot"]):
-        sides = (
-            scoring.paired_comparison(
-                scoring_rules(params), pairs["series"], side, evidence[side], evaluation.rows_used
-            )
-            for side in (scoring.AGAINST_PARENT, scoring.AGAINST_ROOT)
-        )
+        rules, series, used = scoring_rules(params), pairs["series"], evaluation.rows_used
+        sides = (scoring.paired_comparison(rules, series, s, evidence[s], used) for s in (AGAINST_PARENT, AGAINST_ROOT))
         evaluation = evaluation._replace(score=scoring.Score(*sides))
     save(job.writes["summary"][0], summary_of(evaluation))
 
@@ -192,20 +185,17 @@ def weigh_against(params: Params, records: Mapping[str, Record], side: str, alph
     guards: dict[str, list[Record]] = {}
     for count in {len(record["blocks"]) for record in records.values()}:  # stopped candidates have fewer
         guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
-    ideas = {
-        slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
-    }
+    by_slot = zip(records, found.ideas, strict=True)
+    ideas = {slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in by_slot}
     return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
 
 
-def _test_ideas(
-    params: Params, records: Mapping[str, Record], side: str, alpha: float, blocks: int | None
-) -> JointTest:
+def _test_ideas(params: Params, among: Mapping[str, Record], side: str, alpha: float, blocks: int | None) -> JointTest:
     """Test ideas jointly; `blocks`: the number there is, an idea with fewer was stopped.
 
     The seed is from the differences, in any order: the same evidence always gets the same verdict."""
     rules, draws = scoring_rules(params), params["score"]["draws"]
-    deltas = [scoring.metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
+    deltas = [scoring.metric_differences(rules, record["series"], rules.primary, side) for record in among.values()]
     seed = int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
     return weigh_ideas(deltas, alpha=alpha, seed=seed, draws=draws, blocks=blocks, **_time_params(params))
 
@@ -246,7 +236,7 @@ def pick_best(params: Params, among: Mapping[str, Record]) -> Record:
     """Pick the best ideas by their t against their parents; `among`: the pairs of a depth on the first blocks.
 
     Two with the same files take one place, as they are measured once."""
-    tested = _test_ideas(params, among, scoring.AGAINST_PARENT, params["score"]["alpha"], None).ideas if among else ()
+    tested = _test_ideas(params, among, AGAINST_PARENT, params["score"]["alpha"], None).ideas if among else ()
     # the same difference in every block has no noise: its t is infinite
     sizes = [copysign(inf, each.mean) if each.standing == DEGENERATE else each.t for each in tested]
     # ties go to the earlier slot: sorting is stable
