@@ -110,14 +110,13 @@ def calibration_warnings(record: Params) -> list[str]:
     if record["method"] == PAIRED:
         warnings += [few] if blocks < FEWEST_BLOCKS else _power_warnings(record)
     warnings += _alpha_warnings(record)
-    for each in record["guards"]:
-        if each["margin"] < each["least_margin"]:
-            warnings.append(
-                f"{each['name']}: its margin of {each['margin']:g} is {each['margin'] / each['error']:.1f} standard"
-                " errors: a harmless change often stays undecided;"
-                f" {each['least_margin']:.3g} or more, or more blocks, would decide"
-            )
-    return warnings
+    narrow = (each for each in record["guards"] if each["margin"] < each["least_margin"])
+    return warnings + [
+        f"{each['name']}: its margin of {each['margin']:g} is {each['margin'] / each['error']:.1f} standard"
+        " errors: a harmless change often stays undecided;"
+        f" {each['least_margin']:.3g} or more, or more blocks, would decide"
+        for each in narrow
+    ]
 
 
 def _power_warnings(record: Params) -> Iterator[str]:

@@ -147,12 +147,8 @@ def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Itera
 _NOTHING = object()
 
 
-class FirstDifference(NamedTuple):
-    """The first difference of two records: `where`, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts."""
-
-    where: str
-    old: str
-    new: str
+# The first difference of two records: where, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts.
+FirstDifference = tuple[str, str, str]
 
 
 def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
@@ -176,7 +172,7 @@ def _in_values(where: str, old: Any, new: Any) -> FirstDifference | None:
     if inner := [*_inner_values(where, old, new)]:
         return next((found for each in inner if (found := _in_values(*each))), None)
     texts = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
-    return FirstDifference(where, *texts) if texts[0] != texts[1] else None
+    return (where, *texts) if texts[0] != texts[1] else None
 
 
 def _inner_values(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -197,5 +193,6 @@ def _value_text(value: Any) -> str:
 def _in_lines(old: bytes, new: bytes) -> FirstDifference:
     """The first line that differs, its end included."""
     lines = enumerate(zip_longest(old.splitlines(True), new.splitlines(True), fillvalue=None), 1)
-    number, (a, b) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
-    return FirstDifference(f"line {number}", *("missing" if line is None else ascii(line)[2:-1] for line in (a, b)))
+    number, pair = next((number, pair) for number, pair in lines if pair[0] != pair[1])
+    old_line, new_line = ("missing" if line is None else ascii(line)[2:-1] for line in pair)
+    return f"line {number}", old_line, new_line

@@ -55,10 +55,9 @@ def assign_stage(job: JobFiles) -> None:
         save(path, SlotTask(task.idea, task.empty, why))
         first = str(task.duplicate_of) if task.duplicate_of else None
         tasks[str(task.slot)] = {"empty": task.empty, "why": why, "identity": task.identity, "duplicate_of": first}
-    assigned = {"tasks": tasks, "cut": assignment.cut, "spent": assignment.ledger.spent}
-    assigned |= {"reserved": sorted(assignment.ledger.reserved)}
-    assigned |= {"tried": before["tried"] + [[str(each.slot), each.identity] for each in assignment.past_ideas]}
-    save(job.writes["assigned"][0], assigned)
+    ledger, tried = assignment.ledger, [[str(each.slot), each.identity] for each in assignment.past_ideas]
+    assigned = {"tasks": tasks, "cut": assignment.cut, "spent": ledger.spent, "reserved": sorted(ledger.reserved)}
+    save(job.writes["assigned"][0], {**assigned, "tried": before["tried"] + tried})
 
 
 def promote_stage(job: JobFiles, open_node: OpenNode) -> None:
