@@ -52,11 +52,15 @@ def check_of(name: str, looked_at: int, faults: Iterable[Fault]) -> Check:
     return Check(name, looked_at, tuple(Problem(*fault) for fault in faults))
 
 
-def unequal_faults(rows: Iterable[tuple[str, object, object, str]], remedy: str) -> Iterator[Fault]:
-    """Faults of the rows (where, found, expected, words for the expected one) that differ."""
+# Where, what is found, what is expected, words for the expected one.
+Row = tuple[str, object, object, str]
+
+
+def unequal_rows(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+    """Faults of the rows that differ, without a remedy."""
     for where, found, expected, what in rows:
         if found != expected:
-            yield where, f"is {value_text(found)}, {what} {value_text(expected)}", remedy
+            yield where, f"is {value_text(found)}, {what} {value_text(expected)}"
 
 
 def value_text(value: object) -> str:
@@ -239,7 +243,7 @@ def _commit_faults(run: str, wanted: States, there: Mapping[str, CommitFacts]) -
         where = f"runs/{run}/repo.git: commit {commit} of {name}"
         rows = [(f"{where}: its tree", there[commit].tree, tree, "the record says")]
         rows += [(f"{where}: its parent", there[commit].parent, parent, "the record says")] if parent else []
-        yield from unequal_faults(rows, _remedy(run, name))
+        yield from ((*fault, _remedy(run, name)) for fault in unequal_rows(rows))
 
 
 def _ref_faults(run: str, wanted: States, pins: Mapping[str, str], all_known: bool) -> Iterator[Fault]:

@@ -36,7 +36,6 @@ from pipeline.tree.run.records import load, save
 from pipeline.tree.run.run_repo import RunRepo
 
 PROTECTED_PORT = "protected"  # a target with this port has its command watched
-_PYTHON = ".py"
 # Files of the project, shared by all targets: each is read once as long as it stays the same.
 _PROJECT_FILES = Files()
 
@@ -47,12 +46,12 @@ def protect_stage(job: Job) -> None:
     files = ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in tree_entries(repo, root["tree"]).items() if files.covers(path)}
     for pattern in params["repo"]:
-        if not any(ProtectedFiles("", (pattern,)).covers(path) for path in found):
+        if not any(covers_path(pattern, path) for path in found):
             what = f"{printable_path(pattern)} is nothing in commit {root['commit'][:10]}, which the search starts from"
             raise StageFailed(f"protect: {what}; name a file, a folder or a pattern of `repo:`", 2)
     _check_links(repo, found)
     # every Python file, also one without imports: a file beside it can still shadow a module
-    python = {path: entry.blob for path, entry in found.items() if path.endswith(_PYTHON)}
+    python = {path: entry.blob for path, entry in found.items() if path.endswith(".py")}
     sources = read_blobs(repo, python.values())
     imports = {path: imported_modules(sources[blob]) for path, blob in python.items()}
     files = files._replace(files=found, imports=imports, project=project_digests(params["project"]))
@@ -262,7 +261,7 @@ def _matching_files(watch: ProtectionWatch) -> Iterator[str]:
         top = pattern
         while top and not os.path.isdir(f"{watch.folder}/{top}"):
             top = os.path.dirname(top)
-        yield from (path for path in _files_below(watch.folder, top) if ProtectedFiles("", (pattern,)).covers(path))
+        yield from (path for path in _files_below(watch.folder, top) if covers_path(pattern, path))
 
 
 def _files_below(folder: str, top: str) -> Iterator[str]:
