@@ -238,7 +238,6 @@ def _cells(config: Params, blocks: int, noise: Noise, rule: Rule, depths: int, s
 
 
 def _cell_record(depths: str, times: int, cell: SimulatedSetting) -> Record:
-    power = [{"effect": e.effect, "passed": _share(e.passed), "promoted": _share(e.promoted)} for e in cell.power]
     return {
         "depths": depths,
         "ideas": cell.ideas,
@@ -247,7 +246,7 @@ def _cell_record(depths: str, times: int, cell: SimulatedSetting) -> Record:
         "passed": _share(cell.passed),
         "promoted": _share(cell.promoted),
         "error": round_significant(cell.error),
-        "power": power,
+        "power": [{"effect": e.effect, "passed": _share(e.passed), "promoted": _share(e.promoted)} for e in cell.power],
         "detectable": None if cell.detectable is None else round_significant(cell.detectable),
     }
 

@@ -57,8 +57,7 @@ def _holdout_comparison(params: Params, wanted: ExpectedRows, root: CheckedRows,
     series = {metric.name: block_series(sides, metric.name) for metric in rules.metrics}
     params = {**params, "blocks": {**params["blocks"], "ids": [*wanted.blocks]}}
     pairs: dict[str, Any] = {"series": series, "blocks": [*wanted.blocks]}
-    found = weigh_against(params, {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)
-    evidence = found["ideas"]["final"]
+    evidence = weigh_against(params, {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)["ideas"]["final"]
     return recommendation(paired_comparison(rules, series, AGAINST_ROOT, evidence, wanted.rows))
 
 

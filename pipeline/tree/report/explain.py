@@ -155,8 +155,7 @@ def _paired_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Chec
     assert it is not None
     assert paired is not None
     yield _explained("blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks_numbers(it))
-    tested = it["standing"] == TESTED
-    yield _explained("chance", tested and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it))
+    yield _explained("chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it))
     mean, least = it["mean"], paired.smallest_effect
     what = f"{rules.primary} {mean:+.6g}, {f'at least {least:g}' if least else 'more than 0'} is worth having"
     lacking = f"{'' if least else 'more than '}{least - mean:+.6g}"

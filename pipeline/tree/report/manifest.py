@@ -244,11 +244,10 @@ class _Evaluation:
 
     def _lifecycle_fields(self) -> Record:
         attempts = {name: cost["attempts"] for name, cost in self.costs.items()}
-        state = self.summary.get("status", QUEUED)
         return {
             **dict.fromkeys(LIFECYCLE_FIELDS),
             "attempt": max(attempts.values(), default=None),
-            "task_state": state,
+            "task_state": self.summary.get("status", QUEUED),
             **{name: self.lifecycle[name] for name in LIFECYCLE_FIELDS if name in self.lifecycle},
             "attempts": attempts,
             "seconds": {name: cost["seconds"] for name, cost in self.costs.items()},

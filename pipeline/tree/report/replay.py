@@ -156,8 +156,7 @@ def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
     if old == new:
         return None
     sides = _record(old), _record(new)
-    in_records = None if _NOTHING in sides else _in_values("", *sides)
-    return in_records or _in_lines(old, new)
+    return (None if _NOTHING in sides else _in_values("", *sides)) or _in_lines(old, new)
 
 
 def _record(content: bytes) -> Any:

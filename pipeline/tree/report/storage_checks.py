@@ -102,8 +102,7 @@ def _sweep_names(where: str, config: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{where}.sweep", *parts)
     if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
         count = min(config["sweep_config_limit"] or config["grid"], config["grid"])
-        ids = config.get("config_ids", range(count))
-        yield from (f"{part}.row.{n}" for part in parts or [where] for n in ids)
+        yield from (f"{part}.row.{n}" for part in parts or [where] for n in config.get("config_ids", range(count)))
 
 
 def recorded_outputs(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -104,8 +104,7 @@ class RoleAsker(NamedTuple):
                 raise self.unanswered(question, problem) from problem
             except CallFailed as failure:
                 self.calls.append(failed_call(backend, question, failure))
-                again_left = self._settled_calls(question.role, question.prompt)[1]
-                if not again_left or self.job.processes.stopping:
+                if not self._settled_calls(question.role, question.prompt)[1] or self.job.processes.stopping:
                     raise
                 again()
 
@@ -139,8 +138,7 @@ def idea_stage(job: Job) -> None:
             write(path, b"")
     calls = [call for path in job.writes.get("calls", ()) for call in read_calls(path)]
     write(job.writes["md"][0], idea.text)
-    defects = parse_idea(idea.text).defects if idea.text else ()
-    record = {"source": idea.source, "why": idea.why, "defects": defects}
+    record = {"source": idea.source, "why": idea.why, "defects": parse_idea(idea.text).defects if idea.text else ()}
     save(job.writes["json"][0], record | cost_of_calls(calls))
 
 

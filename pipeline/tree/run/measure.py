@@ -76,8 +76,7 @@ def row_stage(job: Job) -> None:
 def gather_stage(job: JobFiles) -> None:
     tree = _tree(job)
     rows = [cells for path in job.reads["csv"] for cells in _parse_rows(read_bytes(path))[0]]
-    errors = (cells.get("error", "") for cells in rows)
-    void = next((error for error in errors if error.startswith(VOID)), "")
+    void = next((error for error in (cells.get("error", "") for cells in rows) if error.startswith(VOID)), "")
     # all columns that count are there, even when no config has them
     columns = dict.fromkeys(job.target.params["columns"], "")
     results = _csv([columns | cells for cells in rows]) if tree and not void else b""
@@ -105,8 +104,7 @@ def _tree(job: JobFiles) -> str:
 
 
 def sweep_record(tree: str, why: str, results: bytes, exit_: int) -> SweepRecord:
-    status = _status(tree, why)
-    return SweepRecord(status, why if tree else NOTHING_TO_SWEEP, exit_, tree, sha256(results).hexdigest())
+    return SweepRecord(_status(tree, why), why if tree else NOTHING_TO_SWEEP, exit_, tree, sha256(results).hexdigest())
 
 
 def _status(tree: str, why: str) -> str:
@@ -250,8 +248,7 @@ def _canary_result(job: Job, check: Params, tree: str, runs: list[CheckoutRun]) 
         done = run_canary(canary, data, f"{sha256(content).hexdigest()} {tree}", run)
     finally:
         delete_tree(folder)
-    cuts = [each._asdict() for each in done.cuts]
-    return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": cuts}
+    return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": [each._asdict() for each in done.cuts]}
 
 
 def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[CheckoutRun]) -> CheckoutRun:

@@ -64,8 +64,7 @@ def _check_links(repo: str, entries: dict[str, TreeEntry]) -> None:
     leads_to = read_blobs(repo, links.values()) if links else {}
     for path, blob in links.items():
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(leads_to[blob])))
-        inside = not target.startswith(("/", ".."))
-        if inside and not any(covers_path(target, other) for other in entries):
+        if not target.startswith(("/", "..")) and not any(covers_path(target, other) for other in entries):
             what = f"protect: {printable_path(path)} is a symbolic link to {printable_path(target)}"
             raise StageFailed(f"{what}, which is not protected; name that too", 2)
 

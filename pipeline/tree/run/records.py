@@ -170,8 +170,7 @@ def evaluation_of(summary: Mapping[str, Any], slot: EvalSlot = NO_SLOT) -> Evalu
     fields = {name: summary[name] for name in SUMMARY_FIELDS} | {"defects": tuple(summary["defects"])}
     fields |= {"results": summary["results_sha256"], "baseline": summary["baseline_sha256"]}
     if scores := summary["scoring_summary"]:
-        sides = (scores["recommendation"], scores["root_recommendation"])
-        fields["score"] = scoring.Score(*map(_comparison, sides))
+        fields["score"] = scoring.Score(*map(_comparison, (scores["recommendation"], scores["root_recommendation"])))
     return Evaluation(slot, **fields)
 
 

@@ -241,8 +241,7 @@ def _role(role: str, item: Item) -> dict[str, Any]:
         named["backend"].wrong(
             f"{what}: backend '{cut_text(name)}' cannot be {role}{did_you_mean(name, ROLE_BACKENDS[role])}"
         )
-    keys = KEYS_OF_ROLE.get((role, name), BACKENDS[name])
-    read = keys.read(item, f"{what}: {name}", f"{what}: ").as_dict()
+    read = KEYS_OF_ROLE.get((role, name), BACKENDS[name]).read(item, f"{what}: {name}", f"{what}: ").as_dict()
     used = template_names(read.get("run", ()))
     if "model" in used and "model" not in read:
         item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")
