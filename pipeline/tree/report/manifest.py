@@ -296,7 +296,8 @@ class _Evaluation:
         if shas != (self.summary["results_sha256"], self.summary["baseline_sha256"]):
             return None
         if records.expected_rows and stopped:
-            parent = parent.on_blocks(records.expected_rows.first_blocks(stopped).blocks)
+            blocks = records.expected_rows.first_blocks(stopped).blocks
+            parent = parent._replace(rows=tuple(row for row in parent.rows if row.block in blocks))
         name = records.config["primary"]
         better = next(metric["better"] for metric in records.config["metrics"] if metric["name"] == name)
         before = means_by_config((row.config_id, row.metrics[name]) for row in parent.rows)

@@ -16,7 +16,6 @@ from pipeline.tree.report.markdown import (
     format_money,
     format_number,
     format_score,
-    format_seconds,
     markdown_table,
     table_cell,
 )
@@ -120,7 +119,8 @@ def _row(each: Manifest, names: Sequence[str], header: Sequence[str]) -> Iterato
         yield from [BLANK] * (header.index("rows") - 3)
     yield f"{each['candidate_rows_used']}/{each['rows_expected']}" if each["rows_expected"] else BLANK
     yield f"{each['by_config']['better']}/{each['by_config']['worse']}" if each["by_config"] else BLANK
-    yield format_seconds(spent["seconds"]) if spent["seconds"] else BLANK
+    seconds = spent["seconds"]
+    yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
     yield str(each["attempt"]) if each["attempt"] else BLANK
     yield format_money(spent["usd"], spent["tokens"])
     if (decision := each["decision"]) is None:
