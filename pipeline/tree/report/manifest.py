@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from hashlib import sha256
 from math import fsum
-from typing import Any
 
 from pipeline.store.files import read_bytes
 from pipeline.store.receipts import Receipts
@@ -26,7 +25,7 @@ from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
 from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
-from pipeline.tree.spec.model import shape_of
+from pipeline.tree.spec.model import Params, shape_of
 
 EXPANDED, FRONTIER = "expanded", "frontier"
 EMPTY_SHA = sha256(b"").hexdigest()
@@ -35,7 +34,7 @@ EMPTY_SHA = sha256(b"").hexdigest()
 class RunRecords:
     """The records of a run.  `config`: the run's, as its plan has it.  `without`: paths of unreliable records."""
 
-    def __init__(self, run: str, config: Mapping[str, Any], without: frozenset[str] = frozenset()) -> None:
+    def __init__(self, run: str, config: Params, without: frozenset[str] = frozenset()) -> None:
         self.run, self.at, self.config, self.without = run, positions.RunLayout(run), config, without
         self.shape = shape_of(config)
         # many children name their ancestors' ideas, and are compared with the same node
@@ -180,9 +179,7 @@ STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
 class _Evaluation:
-    def __init__(
-        self, records: RunRecords, slot: positions.EvalSlot, task: Record, lifecycle: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, records: RunRecords, slot: positions.EvalSlot, task: Record, lifecycle: Record) -> None:
         self.records, self.slot, self.task, self.lifecycle = records, slot, task, lifecycle
         self.candidate, self.summary = self._read("candidate.json") or {}, self._read("summary.json") or {}
         self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(records.config[key] for key in keys)]
@@ -324,10 +321,7 @@ NO_LIFE: Mapping[str, Record] = {}
 
 
 def fold_manifest(
-    run: str,
-    config: Mapping[str, Any],
-    lifecycle: Mapping[str, Record] = NO_LIFE,
-    without: frozenset[str] = frozenset(),
+    run: str, config: Params, lifecycle: Mapping[str, Record] = NO_LIFE, without: frozenset[str] = frozenset()
 ) -> Record:
     """Fold the records of a run into its manifest; records that are not there yet are left out.
 

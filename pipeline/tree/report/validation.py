@@ -15,14 +15,13 @@ from pipeline.tree.report.manifest import EXPANDED, FRONTIER, LIFECYCLE_FIELDS, 
 from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
 from pipeline.tree.report.replay import replay_decisions
 from pipeline.tree.report.storage_checks import Check, Fault, Problem, Row, check_of, unequal_rows, value_text
-from pipeline.tree.report.summary import promoted_place
+from pipeline.tree.report.summary import Manifest, promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.rules.budget import BUDGET_STOPS
 from pipeline.tree.rules.positions import MANIFEST, RunLayout
 from pipeline.tree.run.records import Record
 
-Manifest = Mapping[str, Any]
 REMEDY = "records of different builds are mixed; build again"
 
 
