@@ -33,6 +33,7 @@ NOTHING_TO_SWEEP = "there is no code to measure"
 
 
 def test_stage(job: Job) -> None:
+    """Run the tests; `tree` goes on to the sweep if they pass."""
     tree = _tree(job)
     done = _run(job, tree, "tests", {}, wants=False)
     _save_step(job, tree, StepRecord(_status(tree, done.why), done.why, done.exit), done.cost)
@@ -202,6 +203,7 @@ def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
 
 
 def check_stage(job: Job) -> None:
+    """Run the checks; `tree` goes on to the sweep if they pass."""
     tree = _tree(job)
     why = job_void_reason(job, tree)
     runs: list[CheckoutRun] = []
