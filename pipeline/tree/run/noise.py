@@ -56,15 +56,14 @@ def find_noise(run: str, config: Params, again: Sequence[str]) -> NoiseSamples:
     sources: dict[str, dict[str, Rows]] = {name: {} for name in (SEEDS, EVALUATIONS, CONFIGS, BLOCKS)}
     for metric in config["metrics"]:
         name, sign = metric["name"], SIGN[metric["better"]]
-        own, *others = (
-            [sign * value for value in block_means(each.rows, wanted.blocks, name)] for each in (root, *reseeded)
-        )
+        measured = (block_means(each.rows, wanted.blocks, name) for each in (root, *reseeded))
+        own, *others = ([sign * value for value in means] for means in measured)
         every = [differences(each[name]["own"], each[name]["parent"], sign) for each in evaluations]
         table = config_rows(root.rows, wanted.blocks, name)
-        means = reduce_configs(table)  # block by block: a move of all configs is no difference
+        mean = reduce_configs(table)  # block by block: a move of all configs is no difference
         sources[SEEDS][name] = [own, *others] if others else []
         sources[EVALUATIONS][name] = [*map(_centred, every)] if len(every) >= FEWEST_EVALUATIONS else []
-        off_the_mean = [_centred(differences(row, means, sign)) for row in table]
+        off_the_mean = [_centred(differences(row, mean, sign)) for row in table]
         sources[CONFIGS][name] = off_the_mean if len(table) >= FEWEST_CONFIGS else []
         sources[BLOCKS][name] = [_centred(own)]
     best = next((name for name, rows in sources.items() if _moves(rows[config["primary"]])), BLOCKS)
