@@ -13,7 +13,7 @@ from pipeline.tactics.families.witnesses import monomial_text, polynomial_text
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, disjunction
 from pipeline.tactics.text.terms import Monomial, Number, Operation, Polynomial, Term, leaves, read_relation, term_text
 
 LARGEST_PRODUCT = 4000
@@ -29,8 +29,8 @@ def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
         if one.relation.sign == "∣" and one.relation.holds:
             k, hk = goal.fresh("k")[0], goal.fresh("hk")[0]
             bound = f"{one.kind}.le_of_dvd (by first | omega | (simp_all; done) | grind) {one.name}"
-            yield TacticMove(1.0 + 0.05 * place, f"obtain ⟨{k}, {hk}⟩ := {one.name}", SHORT)
-            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {bound}", SHORT)
+            yield TacticMove(1.0 + 0.05 * place, f"obtain ⟨{k}, {hk}⟩ := {one.name}")
+            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {bound}")
     yield from divide_all(goal)
 
 
@@ -127,7 +127,7 @@ def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
     names = zip(facts, goal.fresh("k", len(facts)), goal.fresh("hk", len(facts)), strict=True)
     if facts:
         lines = (f"obtain ⟨{k}, {hk}⟩ := {fact}; try subst {hk}" for fact, k, hk in names)
-        yield TacticMove(0.6, chain(lines), SHORT)
+        yield TacticMove(0.6, chain(lines))
 
 
 def propose_divisibility(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -137,8 +137,8 @@ def propose_divisibility(goal: PrintedGoal) -> Iterator[TacticMove]:
             yield from moves_of(term, goal)
     for owner in ("Nat", "Int") if goal.connective == "∣" else ():
         if goal.of_type(owner):
-            yield TacticMove(1.2, f"apply {owner}.dvd_add", SHORT)
-            yield TacticMove(1.3, f"apply {owner}.dvd_sub", SHORT)
+            yield TacticMove(1.2, f"apply {owner}.dvd_add")
+            yield TacticMove(1.3, f"apply {owner}.dvd_sub")
             yield TacticMove(1.3, f"apply {owner}.dvd_trans", MIDDLE)
 
 
@@ -147,8 +147,8 @@ def gcd_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
     one, other = goal.fresh("hg", 2)
     facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
     if "∣" not in goal.propositions:
-        yield TacticMove(0.9, chain([*facts, "simp_all"]), SHORT)
-        yield TacticMove(1.0, chain(facts), SHORT)
+        yield TacticMove(0.9, chain([*facts, "simp_all"]))
+        yield TacticMove(1.0, chain(facts))
     if combined := constant_combination(*term.arguments):
         tactic = chain([*facts, *eliminate_variable((a, b), (one, other), combined, goal)])
         yield TacticMove(0.1, tactic, LONG, closing=True)
@@ -202,8 +202,8 @@ def lcm_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
     if "gcd" in goal.propositions or "lcm" in goal.target:
         equal = [fact.name for fact in arithmetic.equations(goal) if isinstance(fact.relation.left, Operation)]
         put_in = [f"try rw [{fact}] at {at}" for fact in equal for at in names]
-        yield TacticMove(0.3, chain([*facts, *put_in]), SHORT)
-    yield TacticMove(0.9, chain(facts[:3]), SHORT)
+        yield TacticMove(0.3, chain([*facts, *put_in]))
+    yield TacticMove(0.9, chain(facts[:3]))
     if goal.connective == "≤" and "lcm" in goal.target:
         yield TacticMove(0.4, below_multiple(a, b, goal), MIDDLE)
 

@@ -12,7 +12,7 @@ from itertools import product
 
 from pipeline.tactics.text import arithmetic, syntax
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe
-from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, TacticMove, chain, ranked
 
 DISTRIBUTED = "{0}.mul_add, {0}.add_mul, {0}.pow_succ, {0}.pow_zero, {0}.mul_sub, {0}.sub_mul"
 REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.add_left_comm, {0}.add_assoc"
@@ -21,8 +21,8 @@ REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.a
 def propose_rewriting(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, fact in enumerate(goal.facts):
         for cost, tactic in fact_rewrites(fact, goal):
-            yield TacticMove(cost + 0.05 * place, tactic, SHORT)
-    yield TacticMove(0.5, "simp_all", SHORT)
+            yield TacticMove(cost + 0.05 * place, tactic)
+    yield TacticMove(0.5, "simp_all")
     yield from arithmetic_rewrites(goal)
     yield from side_moves(goal)
 
@@ -46,7 +46,7 @@ def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
             yield TacticMove(1.1, f"(simp [{out}] at *; omega)", MIDDLE, closing=True)
             yield TacticMove(1.3, f"simp [{out}] at *", MIDDLE)
             if "^" in goal.propositions:
-                yield TacticMove(0.7, f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *", SHORT)
+                yield TacticMove(0.7, f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *")
 
 
 def side_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -73,9 +73,8 @@ def propose_specialising(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, fact in enumerate(general):
         count = len(syntax.bound_variables(fact.type)[0])
         choices = product(values[: 9 if count == 1 else 4], repeat=min(count, 2))
-        for further, choice in enumerate(choices):
-            instance = f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}"
-            yield TacticMove(1.1 + 0.05 * place + 0.06 * further, instance, SHORT)
+        instances = (f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}" for choice in choices)
+        yield from ranked(1.1 + 0.05 * place, 0.06, instances)
         yield from follow_recurrence(fact, goal)
 
 
@@ -136,6 +135,5 @@ def propose_laws(goal: PrintedGoal) -> Iterator[TacticMove]:
     if sign != "=":
         missing = ONLY_OF_NATURALS if owner == "Int" else ()
         laws = ", ".join(law.format(owner) for law in LAW_STEPS if not any(word in law for word in missing))
-        yield TacticMove(0.8, f"(apply_rules [{laws}] <;> first | omega | (simp_all; done))", SHORT, closing=True)
-    for place, law in enumerate(LAWS_BY_SIGN[sign]):
-        yield TacticMove(1.2 + 0.05 * place, f"apply {law.format(owner)}", SHORT)
+        yield TacticMove(0.8, f"(apply_rules [{laws}] <;> first | omega | (simp_all; done))", closing=True)
+    yield from ranked(1.2, 0.05, (f"apply {law.format(owner)}" for law in LAWS_BY_SIGN[sign]))

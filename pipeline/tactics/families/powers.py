@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, disjunction
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Term, leaves, subterms, term_text
 
 LONGEST_PERIOD = 24
@@ -47,11 +47,11 @@ def propose_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
     unsettled = [(text, one) for text, one in texts if f"0 < {text}" not in goal.propositions]
     for place, (text, one) in enumerate(unsettled[:3]):
         positive = f"have {name} : 0 < {text} := {arithmetic.term_kind(one, goal)}.pow_pos (by omega)"
-        yield TacticMove((0.8 if subtracts else 1.3) + 0.1 * place, positive, SHORT)
+        yield TacticMove((0.8 if subtracts else 1.3) + 0.1 * place, positive)
     for place, power in enumerate(powers[:2]):
         if power.base > 1 and power.kind == "Nat":
             grows = f"{term_text(power.exponent)} < {power.raised} {power.at} := Nat.lt_pow_self (by omega)"
-            yield TacticMove((0.6 if subtracts else 1.3) + 0.1 * place, f"have {name} : {grows}", SHORT)
+            yield TacticMove((0.6 if subtracts else 1.3) + 0.1 * place, f"have {name} : {grows}")
 
 
 def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -222,4 +222,4 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
                 why = f"(apply Nat.le_of_not_lt; intro hlt; ({grows}); {bounded}; omega)"
                 lines.append(f"have {name} : {exponent} ≤ {largest} := by {why}")
     if lines:
-        yield TacticMove(0.1, chain(lines), SHORT)
+        yield TacticMove(0.1, chain(lines))

@@ -11,7 +11,7 @@ from itertools import combinations, combinations_with_replacement, permutations
 from pipeline.tactics.families.witnesses import polynomial_text
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, term_text
 
 CLOSE = "first | omega | grind -verbose"
@@ -37,7 +37,7 @@ def monotone_products(goal: PrintedGoal) -> Iterator[TacticMove]:
     ):
         for one, other in [*permutations(goal.of_type(kind), 2)][:6]:
             larger = f"{one} * 1 ≤ {one} * {other} := {proof.format(one)}"
-            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} : {larger}", SHORT)
+            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} : {larger}")
 
 
 def square_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -65,10 +65,10 @@ def multiply_pairs(goal: PrintedGoal) -> Iterator[TacticMove]:
             yield TacticMove(cost, chain([f"have {name} := {fact}", CLOSE]), MIDDLE, closing=True)
     for one in orders[:3]:
         for variable in naturals[:3]:
-            yield TacticMove(1.5, f"have {name} := Nat.mul_le_mul_left {variable} {one.name}", SHORT)
+            yield TacticMove(1.5, f"have {name} := Nat.mul_le_mul_left {variable} {one.name}")
             strictly = f"have {name} := Nat.mul_lt_mul_of_pos_left {one.name} (show 0 < {variable} by omega)"
             if one.relation.sign in "<>":
-                yield TacticMove(1.0, strictly, SHORT)
+                yield TacticMove(1.0, strictly)
 
 
 def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -97,7 +97,7 @@ def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         match (one.relation.left, one.relation.right):
             case (Operation("^", (a, m)), Operation("^", (b, n))) if (a == b) != (m == n):
                 law = "Nat.pow_left_inj" if m == n else "Nat.pow_right_inj"
-                yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
+                yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}")
 
 
 def without_variable(name: str, monomial: terms.Monomial) -> terms.Monomial:
@@ -117,7 +117,7 @@ def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
         elif "*" not in goal.propositions:
             facts = []
         for cost, fact in facts:
-            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} := {fact}", SHORT)
+            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} := {fact}")
 
 
 MOST_FACTS = 12

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, chain, decide_below, remainder_split
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain, decide_below, remainder_split
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Polynomial, Relation, Term, subterms, term_text
 
 LAW_WORDS = {"+": "add", "-": "sub", "*": "mul", "neg": "neg", "^": "pow"}
@@ -145,8 +145,8 @@ def propose_residues(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(0.8, f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
         yield TacticMove(0.9, "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
     if goal.connective == "∣":
-        yield TacticMove(1.2, "apply Nat.dvd_of_mod_eq_zero", SHORT)
-        yield TacticMove(1.2, "apply Int.dvd_of_emod_eq_zero", SHORT)
+        yield TacticMove(1.2, "apply Nat.dvd_of_mod_eq_zero")
+        yield TacticMove(1.2, "apply Int.dvd_of_emod_eq_zero")
 
 
 def deciding_moduli(goal: PrintedGoal) -> list[int]:
@@ -275,4 +275,4 @@ def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMov
         split = remainder_split(name, variable, modulus)
         yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{split} <;> {tail}", LONG, closing=True)
         if modulus <= 5:
-            yield TacticMove(2.0 + 0.3 * place, split, SHORT)
+            yield TacticMove(2.0 + 0.3 * place, split)

@@ -56,11 +56,13 @@ class PrintedGoal:
             if one.is_accessible and not is_proposition(one.type, self.types) and not is_universe(one.type)
         )
 
+    def mentions(self, name: str) -> bool:
+        """True if a fact or the target speaks of it."""
+        return syntax.mentions(name, self.propositions)
+
     def of_type(self, *names: str) -> list[str]:
         """The variables of these types which the goal mentions."""
-        return [
-            one.name for one in self.variables if one.type in names and syntax.mentions(one.name, self.propositions)
-        ]
+        return [one.name for one in self.variables if one.type in names and self.mentions(one.name)]
 
     @cached_property
     def propositions(self) -> str:
