@@ -67,7 +67,7 @@ def implied_bounds(relation: Relation, name: str, goal: PrintedGoal) -> Iterator
     """`2 * x + y ≤ 12` of naturals: no part of a sum is above the whole."""
     if relation.sign not in ("=", "≤", "<") or not relation.holds or not isinstance(relation.right, Number):
         return
-    linear = terms.linear_form(terms.polynomial(relation.left))
+    linear = terms.linear_form(relation.left)
     if linear is None or len(linear[0]) < 2 or name not in linear[0] or min(linear[0].values()) <= 0:
         return
     if all(arithmetic.number_type(one, goal) == "Nat" for one in linear[0]):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from pipeline.tactics.families.witnesses import monomial_text, polynomial_text
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
@@ -27,11 +26,14 @@ def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
                 yield TacticMove(cost + 0.05 * place, tactic, LONG)
     for place, one in enumerate(arithmetic.fact_relations(goal)):
         if one.relation.sign == "∣" and one.relation.holds:
-            k, hk = goal.fresh("k")[0], goal.fresh("hk")[0]
             bound = f"{one.kind}.le_of_dvd (by first | omega | (simp_all; done) | grind) {one.name}"
-            yield TacticMove(1.0 + 0.05 * place, f"obtain ⟨{k}, {hk}⟩ := {one.name}")
+            yield TacticMove(1.0 + 0.05 * place, f"obtain ⟨{goal.fresh('k')[0]}, {goal.fresh('hk')[0]}⟩ := {one.name}")
             yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {bound}")
-    yield from divide_all(goal)
+    # everything that is divided by a variable is a multiple of it
+    facts = [one.name for one in arithmetic.fact_relations(goal, "∣") if leaves(one.relation.left)]
+    names = zip(facts, goal.free_names("k"), goal.free_names("hk"), strict=False)
+    if facts:
+        yield TacticMove(0.6, chain(f"obtain ⟨{k}, {hk}⟩ := {fact}; try subst {hk}" for fact, k, hk in names))
 
 
 def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
@@ -99,7 +101,7 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
     scale = form[monomial]
     exact = [(value - constant) // scale for value in values if (value - constant) % scale == 0]
     natural = all(value > 0 for value in values)
-    return monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
+    return terms.monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
 
 
 def complete_product(one: StatedRelation) -> Iterator[StatedRelation]:
@@ -114,27 +116,17 @@ def complete_product(one: StatedRelation) -> Iterator[StatedRelation]:
         number = b * c - a * d
         if number and (one.kind == "Int" or min(b, c) >= 0):
             flip = -1 if number < 0 else 1
-            left = f"({a} * {monomial_text(1, x)} + {term_text(Number(c))})"
-            right = f"({term_text(Number(flip * a))} * {monomial_text(1, y)} + {term_text(Number(flip * b))})"
+            left = f"({a} * {terms.monomial_text(1, x)} + {term_text(Number(c))})"
+            right = f"({term_text(Number(flip * a))} * {terms.monomial_text(1, y)} + {term_text(Number(flip * b))})"
             if relation := read_relation(f"{left} * {right} = {abs(number)}"):
                 name = f"(show {left} * {right} = {abs(number)} by grind -verbose)"
                 yield StatedRelation(name, relation, one.kind)
 
 
-def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Write everything that is divided by a variable as a multiple of it."""
-    facts = [one.name for one in arithmetic.fact_relations(goal, "∣") if leaves(one.relation.left)]
-    names = zip(facts, goal.fresh("k", len(facts)), goal.fresh("hk", len(facts)), strict=True)
-    if facts:
-        lines = (f"obtain ⟨{k}, {hk}⟩ := {fact}; try subst {hk}" for fact, k, hk in names)
-        yield TacticMove(0.6, chain(lines))
-
-
 def propose_divisibility(goal: PrintedGoal) -> Iterator[TacticMove]:
     for term in [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation)][:40]:
         if term.sign in ("gcd", "lcm"):
-            moves_of = gcd_moves if term.sign == "gcd" else lcm_moves
-            yield from moves_of(term, goal)
+            yield from (gcd_moves if term.sign == "gcd" else lcm_moves)(term, goal)
     for owner in ("Nat", "Int") if goal.connective == "∣" else ():
         if goal.of_type(owner):
             yield TacticMove(1.2, f"apply {owner}.dvd_add")
@@ -156,7 +148,7 @@ def gcd_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None:
     """p, q, c with p * left - q * right = c for linear terms of the same one variable; c is not 0."""
-    one, other = (terms.linear_form(terms.polynomial(side)) for side in (left, right))
+    one, other = terms.linear_form(left), terms.linear_form(right)
     if one is None or other is None or len(one[0]) != 1 or one[0].keys() != other[0].keys():
         return None
     (a,), (b,) = one[0].values(), other[0].values()
@@ -172,14 +164,11 @@ def eliminate_variable(
     *factors, constant = combined
     g, name, size = goal.fresh("g")[0], goal.fresh("hd")[0], abs(constant)
     whole = f"Nat.gcd {sides[0]} {sides[1]}"
-    parts = [
-        (f"{factor} * ({side})", f"(Nat.dvd_mul_left_of_dvd {fact} {factor})")
-        for factor, side, fact in zip(factors, sides, divides, strict=True)
-    ]
-    (first, first_fact), (second, second_fact) = parts if constant > 0 else parts[::-1]
-    apart = f"have h := Nat.dvd_sub {first_fact} {second_fact}"
-    known = f"rw [show {first} - {second} = {size} by omega] at h; exact h"
-    yield f"have {name} : {whole} ∣ {size} := by ({apart}; {known})"
+    parts = [*zip(factors, sides, divides, strict=True)][:: 1 if constant > 0 else -1]
+    apart = " ".join(f"(Nat.dvd_mul_left_of_dvd {fact} {factor})" for factor, _, fact in parts)
+    less = " - ".join(f"{factor} * ({side})" for factor, side, _ in parts)
+    known = f"rw [show {less} = {size} by omega] at h; exact h"
+    yield f"have {name} : {whole} ∣ {size} := by (have h := Nat.dvd_sub {apart}; {known})"
     yield f"have {name}b := Nat.le_of_dvd (by decide) {name}"
     yield f"try (have {name}c : 0 < {whole} := Nat.gcd_pos_of_pos_left _ (by omega))"
     yield f"generalize {whole} = {g} at *"
@@ -187,8 +176,7 @@ def eliminate_variable(
     if size <= 60:
         values = disjunction(f"{g} = {value}" for value in range(size + 1))
         ends = "first | omega | (simp_all; done) | (simp_all; omega)"
-        split = f"rcases hv with {' | '.join(['rfl'] * (size + 1))}"
-        small = f"(have hv : {values} := by omega); ({split}) <;> ({ends})"
+        small = f"(have hv : {values} := by omega); ({case_split('hv', size + 1, 'rfl')}) <;> ({ends})"
     yield f"first | omega | (simp_all; done) | ({small}) | grind -verbose"
 
 
@@ -205,18 +193,12 @@ def lcm_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(0.3, chain([*facts, *put_in]))
     yield TacticMove(0.9, chain(facts[:3]))
     if goal.connective == "≤" and "lcm" in goal.target:
-        yield TacticMove(0.4, below_multiple(a, b, goal), MIDDLE)
-
-
-def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
-    """Bounds of two numbers by a bound of their multiple."""
-    hlt, one, other = goal.fresh("hlt")[0], *goal.fresh("hb", 2)
-    limit = goal.target.split(" ≤ ")[0]
-    lines = ["apply Nat.le_of_not_lt", f"intro {hlt}"]
-    for name, of, side in ((one, a, "left"), (other, b, "right")):
-        part = f"Nat.le_of_dvd (Nat.lcm_pos (by omega) (by omega)) (Nat.dvd_lcm_{side} {a} {b})"
-        lines.append(f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt ({part}) {hlt}")
-    return chain(lines)
+        hlt, limit = goal.fresh("hlt")[0], goal.target.split(" ≤ ")[0]
+        lines = ["apply Nat.le_of_not_lt", f"intro {hlt}"]
+        for name, of, side in zip(goal.fresh("hb", 2), (a, b), ("left", "right"), strict=True):
+            part = f"Nat.le_of_dvd (Nat.lcm_pos (by omega) (by omega)) (Nat.dvd_lcm_{side} {a} {b})"
+            lines.append(f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt ({part}) {hlt}")
+        yield TacticMove(0.4, chain(lines), MIDDLE)
 
 
 MOST_STEPS = 60  # of a division
@@ -229,7 +211,7 @@ def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
         by, whole = (terms.polynomial(side, kind) for side in (relation.left, relation.right))
         found = polynomial_quotient(whole, by)
         if found is not None and (kind == "Int" or min(found.values(), default=0) >= 0):
-            yield TacticMove(0.1, f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
+            yield TacticMove(0.1, f"exact ⟨{terms.polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
 
 
 def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
@@ -239,8 +221,8 @@ def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
         if not whole:
             return found
         lead, under = leading_monomial(whole), leading_monomial(by)
-        step = divide_monomial(lead, under)
-        if step is None or whole[lead] % by[under]:
+        step = terms.multiply_monomials(lead, under, -1)
+        if any(times < 0 for _, times in step) or whole[lead] % by[under]:
             return None
         part = {step: whole[lead] // by[under]}
         found = terms.add_polynomials(found, part)
@@ -252,10 +234,3 @@ def leading_monomial(form: Polynomial) -> Monomial:
     """The first monomial in the order of the dictionary, which products keep."""
     names = terms.leaf_names(form)
     return max(form, key=lambda one: tuple(dict(one).get(name, 0) for name in names))
-
-
-def divide_monomial(monomial: Monomial, under: Monomial) -> Monomial | None:
-    left = dict(monomial)
-    for name, times in under:
-        left[name] = left.get(name, 0) - times
-    return None if min(left.values(), default=0) < 0 else tuple(sorted((name, at) for name, at in left.items() if at))

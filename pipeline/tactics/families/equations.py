@@ -71,11 +71,7 @@ def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
 
     That is the one of highest degree, so that variables by themselves are left at the end."""
     lead = max((monomial for monomial in other if monomial), key=lambda one: (sum(times for _, times in one), one))
-    if lead not in row:
-        return row
-    times = row[lead] / other[lead]
-    sums = {monomial: row.get(monomial, Fraction(0)) - times * other.get(monomial, 0) for monomial in {**row, **other}}
-    return {monomial: factor for monomial, factor in sums.items() if factor}
+    return terms.add_polynomials(row, other, -row[lead] / other[lead]) if lead in row else row
 
 
 def substitute(row: LinearRow, values: dict[str, int]) -> LinearRow:
@@ -83,8 +79,8 @@ def substitute(row: LinearRow, values: dict[str, int]) -> LinearRow:
     for monomial, factor in row.items():
         left = tuple((name, times) for name, times in monomial if name not in values)
         worth = math.prod(values.get(name, 1) ** times for name, times in monomial)
-        found[left] = found.get(left, Fraction(0)) + factor * worth
-    return {monomial: factor for monomial, factor in found.items() if factor}
+        found = terms.add_polynomials(found, {left: factor * worth})
+    return found
 
 
 ROOT_REACH = 1000  # how far from 0 roots are looked for

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 
-from pipeline.tactics.families.witnesses import polynomial_text
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain
@@ -47,7 +46,7 @@ def square_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     squared += [f"({a} + {b})" for a, b in combinations(integers[:2], 2)]
     squared += [f"({a} - {number})" for a in integers[:1] for number in goal.numerals[:3] if number]
     lines = []
-    for name, term in zip(goal.fresh("hq", len(squared)), squared, strict=True):
+    for name, term in zip(goal.free_names("hq"), squared, strict=False):
         signs = f"rcases Int.le_total 0 ({term}) with hs | hs"
         lines.append(f"have {name} : 0 ≤ {term} * {term} := by ({signs}; {NONNEGATIVE_CASES})")
     if lines:
@@ -81,10 +80,8 @@ def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
         sides = [terms.polynomial(side, one.kind) for side in (one.relation.left, one.relation.right)]
         monomials = [set(dict(monomial)) for side in sides for monomial in side]
         for name in sorted(set.intersection(*monomials)) if all(sides) else ():
-            left, right = (
-                polynomial_text({without_variable(name, monomial): factor for monomial, factor in side.items()})
-                for side in sides
-            )
+            quotients = (terms.multiply_polynomials(side, {((name, -1),): 1}) for side in sides)
+            left, right = map(terms.polynomial_text, quotients)
             same = f"show {name} * ({left}) = {name} * ({right}) by grind -verbose"
             fact = f"{one.kind}.eq_of_mul_eq_mul_left ({zeros[one.kind]}) ({same})"
             yield TacticMove(0.4, f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
@@ -98,11 +95,6 @@ def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
             case (Operation("^", (a, m)), Operation("^", (b, n))) if (a == b) != (m == n):
                 law = "Nat.pow_left_inj" if m == n else "Nat.pow_right_inj"
                 yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}")
-
-
-def without_variable(name: str, monomial: terms.Monomial) -> terms.Monomial:
-    """The monomial divided by a variable in it."""
-    return tuple((each, times - (each == name)) for each, times in monomial if each != name or times > 1)
 
 
 def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -125,12 +117,11 @@ MOST_FACTS = 12
 
 def propose_gathering(goal: PrintedGoal) -> Iterator[TacticMove]:
     facts = [*instance_facts(goal), *power_multiples(goal), *power_facts(goal)]
-    products = [*multiplied_facts(goal)]
     if facts:
         yield TacticMove(0.5, gather_facts(facts, goal), LONG, closing=True)
         spread = "simp only [Nat.pow_succ, Nat.mul_add, Nat.add_mul, ← Nat.add_assoc] at *"
         yield TacticMove(0.9, gather_facts(facts, goal, spread), LONG, closing=True)
-    if products:
+    if products := [*multiplied_facts(goal)]:
         yield TacticMove(1.0, gather_facts([*facts, *products], goal), 2 * LONG, closing=True)
     yield from split_order(goal)
 

@@ -142,7 +142,7 @@ def recurrence_of(
 ) -> Recurrence | None:
     if not isinstance(relation.left, terms.Leaf) or not (left := sequence_place(relation.left.name, at)):
         return None
-    linear = terms.linear_form(terms.polynomial(relation.right, result_type(goal.types.get(left[0], ""))))
+    linear = terms.linear_form(relation.right, result_type(goal.types.get(left[0], "")))
     places = {leaf: sequence_place(leaf, at) for leaf in linear[0]} if linear else {}
     if linear is None or not places or any(place is None or place[0] != left[0] for place in places.values()):
         return None

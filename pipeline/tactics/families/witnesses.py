@@ -82,22 +82,9 @@ def solve_for(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterat
         if not scale or any(syntax.mentions(bound[0], leaf) for leaf in terms.leaf_names(form)):
             continue
         if any(factor % scale for factor in form.values()):
-            yield f"({polynomial_text(form)}) / {abs(scale)}"
+            yield f"({terms.polynomial_text(form)}) / {abs(scale)}"
         else:
-            yield polynomial_text({monomial: factor // abs(scale) for monomial, factor in form.items()})
-
-
-def polynomial_text(form: terms.Polynomial) -> str:
-    """Text of a polynomial. Subtracted terms stand at the end, so that a natural is cut off as late as may be."""
-    ordered = sorted(form.items(), key=lambda item: item[1] < 0)
-    parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
-    return " ".join(parts).removeprefix("+ ") or "0"
-
-
-def monomial_text(factor: int, monomial: terms.Monomial) -> str:
-    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
-    powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
-    return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
+            yield terms.polynomial_text({monomial: factor // abs(scale) for monomial, factor in form.items()})
 
 
 def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[TacticMove]:
@@ -106,7 +93,7 @@ def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[T
     if len(bound) != 1 or relation is None or relation.sign != "=":
         return
     for side, other in ((relation.left, relation.right), (relation.right, relation.left)):
-        linear = terms.linear_form(terms.polynomial(other))
+        linear = terms.linear_form(other)
         if linear and list(linear[0]) == bound and (of := linear[0][bound[0]]) > 1 and 0 <= linear[1] < of:
             whole = terms.term_text(side, tight=True)
             claim = f"{goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
