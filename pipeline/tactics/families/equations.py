@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
 from itertools import accumulate
 
 from pipeline.tactics.text import arithmetic, terms
@@ -29,11 +30,8 @@ def propose_linear(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def solve_system(goal: PrintedGoal) -> dict[str, int]:
     """Variables with the number that each of them must be, in the order in which they can be found."""
-    rows: list[LinearRow] = [
-        {monomial: Fraction(factor) for monomial, factor in form.items()}
-        for fact in arithmetic.equations(goal)[:MOST_EQUATIONS]
-        if (form := fact.form)
-    ]
+    forms = (fact.form for fact in arithmetic.equations(goal)[:MOST_EQUATIONS])
+    rows = [{monomial: Fraction(factor) for monomial, factor in form.items()} for form in forms if form]
     plain = set(goal.of_type("Nat", "Int"))
     found: dict[str, int] = {}
     while new := {name: value for name, value in determined_unknowns(rows).items() if name in plain - found.keys()}:
@@ -44,26 +42,19 @@ def solve_system(goal: PrintedGoal) -> dict[str, int]:
 
 def determined_unknowns(rows: list[LinearRow]) -> dict[str, int]:
     """Unknowns that are one variable and have a whole number as their only value."""
+    done: list[LinearRow] = []  # reduced until each leading unknown is in one row only
+    for one in rows:
+        row = reduce(eliminate_lead, done, one)
+        if any(row):
+            done = [*(eliminate_lead(other, row) for other in done), row]
     found = {}
-    for row in reduce_rows(rows):
+    for row in done:
         match [monomial for monomial in row if monomial]:
             case [((name, 1),) as monomial]:
                 value = -row.get((), Fraction(0)) / row[monomial]
                 if value.denominator == 1:
                     found[name] = int(value)
     return found
-
-
-def reduce_rows(rows: list[LinearRow]) -> list[LinearRow]:
-    """Reduce the rows until each leading unknown is in one row only."""
-    done: list[LinearRow] = []
-    for one in rows:
-        row = one
-        for other in done:
-            row = eliminate_lead(row, other)
-        if any(row):
-            done = [*(eliminate_lead(other, row) for other in done), row]
-    return done
 
 
 def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
@@ -93,11 +84,9 @@ def propose_polynomials(goal: PrintedGoal) -> Iterator[TacticMove]:
         names = terms.leaf_names(form)
         if len(names) != 1 or "↑" in names[0] or (one.kind == "Nat" and goal.types.get(names[0]) != "Nat"):
             continue
-        coefficients = [0] * (terms.degree(form) + 1)
-        for monomial, factor in form.items():
-            coefficients[monomial[0][1] if monomial else 0] = factor
-        if len(coefficients) > 2:
-            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, names[0], coefficients, goal), LONG)
+        by_power = [form.get(((names[0], power),) if power else (), 0) for power in range(terms.degree(form) + 1)]
+        if len(by_power) > 2:
+            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, names[0], by_power, goal), LONG)
 
 
 def split_at_roots(one: StatedRelation, name: str, coefficients: Coefficients, goal: PrintedGoal) -> str:

@@ -20,20 +20,18 @@ REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.a
 
 def propose_rewriting(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, fact in enumerate(goal.facts):
-        for cost, tactic in fact_rewrites(fact, goal):
-            yield TacticMove(cost + 0.05 * place, tactic)
+        sign, later = syntax.connective(fact.type), 0.05 * place
+        if sign == "=" and any(side in goal.types for side in syntax.split_at(fact.type, "=")):
+            yield TacticMove(0.3 + later, f"subst {fact.name}")
+        if sign == "=" or (sign == "∀" and "=" in fact.type):
+            yield TacticMove(1.2 + later, f"rw [{fact.name}]")
+        if sign == "=":
+            yield TacticMove(1.6 + later, f"rw [← {fact.name}]")
+        elif sign == "∀" and "=" in fact.type:
+            yield TacticMove(1.5 + later, f"simp [{fact.name}]")
     yield TacticMove(0.5, "simp_all")
     yield from arithmetic_rewrites(goal)
     yield from side_moves(goal)
-
-
-def fact_rewrites(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
-    sign = syntax.connective(fact.type)
-    if sign == "=" and any(side in goal.types for side in syntax.split_at(fact.type, "=")):
-        yield 0.3, f"subst {fact.name}"
-    if sign == "=" or (sign == "∀" and "=" in fact.type):
-        yield 1.2, f"rw [{fact.name}]"
-        yield (1.6, f"rw [← {fact.name}]") if sign == "=" else (1.5, f"simp [{fact.name}]")
 
 
 def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -69,8 +67,7 @@ LONGEST_RECURRENCE = 120  # steps of a recurrence
 
 def propose_specialising(goal: PrintedGoal) -> Iterator[TacticMove]:
     values = [*dict.fromkeys(instance_values(goal))]
-    general = [fact for fact in goal.facts if syntax.connective(fact.type) == "∀"]
-    for place, fact in enumerate(general):
+    for place, fact in enumerate(fact for fact in goal.facts if syntax.connective(fact.type) == "∀"):
         count = len(syntax.bound_variables(fact.type)[0])
         choices = product(values[: 9 if count == 1 else 4], repeat=min(count, 2))
         instances = (f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}" for choice in choices)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from pipeline.tactics.text import syntax
-from pipeline.tactics.text.goal import Hypothesis, PrintedGoal
+from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, TacticMove, chain, ranked
 
 FIRST_TACTICS = (("rfl", 0.3), ("omega", QUICK), ("(simp_all; done)", QUICK), ("grind -verbose", QUICK))
@@ -88,9 +88,18 @@ def pattern(proposition: str, names: Iterator[str]) -> str:
 
 def propose_logic(goal: PrintedGoal) -> Iterator[TacticMove]:
     yield from target_moves(goal)
+    name = goal.fresh("hs")[0]
     for place, fact in enumerate(goal.facts):
-        for cost, tactic in fact_moves(fact, goal):
-            yield TacticMove(cost + 0.05 * place, tactic)
+        sign, later = syntax.connective(fact.type), 0.05 * place
+        if sign in ("∨", "↔"):
+            yield TacticMove(0.5 + later, f"cases {fact.name}")
+        if sign in ("→", "¬", "≠", "∀"):
+            yield TacticMove((1.1 if sign == "∀" else 0.9) + later, f"apply {fact.name}")
+        if sign == "→":
+            yield TacticMove(1.0 + later, f"have {name} := {fact.name} ‹_›")
+        if sign == "=" and "fun " in fact.type:
+            at = (f"have {name} := congrFun {fact.name} {one.name}" for one in goal.variables[:4])
+            yield from ranked(0.6 + later, 0.0, at)
     name, stated = goal.fresh("hc")[0], {fact.type for fact in goal.facts}
     choices = [one for one in subpropositions(goal) if one not in stated and len(one) <= 120 and "✝" not in one]
     yield from ranked(0.6, 0.15, (f"by_cases {name} : {choice}" for choice in dict.fromkeys(choices[:6])))
@@ -109,18 +118,6 @@ def target_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(2.2, "exfalso", QUICK)
     if goal.connective == "=" and any(one.type == "Prop" for one in goal.variables):
         yield TacticMove(1.0, "apply propext", QUICK)
-
-
-def fact_moves(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
-    sign, name = syntax.connective(fact.type), goal.fresh("hs")[0]
-    if sign in ("∨", "↔"):
-        yield 0.5, f"cases {fact.name}"
-    if sign in ("→", "¬", "≠", "∀"):
-        yield 1.1 if sign == "∀" else 0.9, f"apply {fact.name}"
-    if sign == "→":
-        yield 1.0, f"have {name} := {fact.name} ‹_›"
-    if sign == "=" and "fun " in fact.type:
-        yield from ((0.6, f"have {name} := congrFun {fact.name} {one.name}") for one in goal.variables[:4])
 
 
 def subpropositions(goal: PrintedGoal) -> Iterator[str]:

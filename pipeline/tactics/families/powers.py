@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, disjunction
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, disjunction, ranked
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Term, leaves, subterms, term_text
 
 LONGEST_PERIOD = 24
@@ -45,9 +45,9 @@ def propose_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
     name, subtracts = goal.fresh("hp")[0], " - " in goal.propositions
     texts = ((term_text(one), one) for one in arithmetic.operations(goal, "^") if leaves(one))
     unsettled = [(text, one) for text, one in texts if f"0 < {text}" not in goal.propositions]
-    for place, (text, one) in enumerate(unsettled[:3]):
-        positive = f"have {name} : 0 < {text} := {arithmetic.term_kind(one, goal)}.pow_pos (by omega)"
-        yield TacticMove((0.8 if subtracts else 1.3) + 0.1 * place, positive)
+    kinds = ((text, arithmetic.term_kind(one, goal)) for text, one in unsettled[:3])
+    positive = (f"have {name} : 0 < {text} := {kind}.pow_pos (by omega)" for text, kind in kinds)
+    yield from ranked(0.8 if subtracts else 1.3, 0.1, positive)
     for place, power in enumerate(powers[:2]):
         if power.base > 1 and power.kind == "Nat":
             grows = f"{term_text(power.exponent)} < {power.raised} {power.at} := Nat.lt_pow_self (by omega)"
@@ -114,10 +114,10 @@ def residue_table(power: Power, modulus: int, name: str) -> list[str]:
     e, of = power.at, power.raised
     claim = f"∀ q : Nat, {of} ({period} * q + {start}) % {modulus} = {power.base**start % modulus}"
     again = f"have {name}r : {claim} := by ({period_proof(of, power.kind, start, period)})"
-    alternatives = [f"({e} = {at} ∧ {of} {e} = {power.base**at})" for at in range(start)]
-    for at in range(start, start + period):
-        value = power.base**at % modulus
-        alternatives.append(f"({e} ≥ {start} ∧ {e} % {period} = {at % period} ∧ {of} {e} % {modulus} = {value})")
+    alternatives = [f"({e} = {at} ∧ {of} {e} = {power.base**at})" for at in range(start)] + [
+        f"({e} ≥ {start} ∧ {e} % {period} = {at % period} ∧ {of} {e} % {modulus} = {power.base**at % modulus})"
+        for at in range(start, start + period)
+    ]
     cases = exponent_cases(power, start, period, modulus, name)
     positive = [f"have {name}p : 0 < {of} {e} := {power.kind}.pow_pos (by decide)"] if power.base > 0 else []
     return [again, *positive, f"have {name} : {disjunction(alternatives)} := by ({cases})"]

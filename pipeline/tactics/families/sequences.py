@@ -25,13 +25,17 @@ class Recurrence(NamedTuple):
     conditional: bool
 
     @property
+    def low(self) -> int:
+        return min(self.shifts)
+
+    @property
     def order(self) -> int:
-        return self.top - min(self.shifts)
+        return self.top - self.low
 
     @property
     def first(self) -> int:
         """The first place that another value is needed for."""
-        return self.start + min(self.shifts)
+        return self.start + self.low
 
 
 class RecurrenceProof(NamedTuple):
