@@ -40,17 +40,13 @@ def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[floa
     match (one.relation.left, terms.constant_value(one.relation.right)):
         case (Operation("*", factors), int(number)) if 0 < number <= LARGEST_PRODUCT:
             values = [one for one in range(1, number + 1) if number % one == 0]
-            for cost, place in ((0.3, 0), (0.35, 1)) if len(values) <= MOST_DIVISORS else ():
-                if leaves(factors[place]) and not has_open_power(factors[place]):
-                    yield cost, split_factor(one, factors[place], values, goal, is_first=not place)
+            for cost, factor in zip((0.3, 0.35), factors, strict=True) if len(values) <= MOST_DIVISORS else ():
+                powers = [one for one in terms.subterms(factor) if isinstance(one, Operation) and one.sign == "^"]
+                # of all divisors few are powers with an open exponent
+                if leaves(factor) and all(isinstance(power.arguments[1], Number) for power in powers):
+                    yield cost, split_factor(one, factor, values, goal, is_first=cost == 0.3)
         case (Operation("*", _), 0):
             yield 0.1, f"cases ({one.kind}.mul_eq_zero.mp {one.name})"
-
-
-def has_open_power(term: Term) -> bool:
-    """True if an exponent in it is open: of all divisors few are such powers."""
-    powers = (one.arguments for one in terms.subterms(term) if isinstance(one, Operation) and one.sign == "^")
-    return not all(isinstance(exponent, Number) for _, exponent in powers)
 
 
 def split_factor(one: StatedRelation, factor: Term, values: list[int], goal: PrintedGoal, *, is_first: bool) -> str:
@@ -100,7 +96,7 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
     (monomial,), constant = others, form.get((), 0)
     scale = form[monomial]
     exact = [(value - constant) // scale for value in values if (value - constant) % scale == 0]
-    natural = all(value > 0 for value in values)
+    natural = min(values) > 0
     return terms.monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
 
 

@@ -85,12 +85,11 @@ def open_powers(goal: PrintedGoal) -> list[Power]:
     """Powers of numbers with a variable in the exponent; exponents are naturals always."""
     stated = arithmetic.stated_relations(goal)
     integral = any(one.kind == "Int" for one in stated) or (not stated and goal.of_type("Int"))
-    found = []
-    for term in arithmetic.operations(goal, "^"):
-        match term.arguments:
-            case (Number(base), exponent) if leaves(exponent) and abs(base) < 10**6:
-                found.append(Power(base, exponent, "Int" if integral else "Nat"))
-    return found
+    return [
+        Power(base.value, exponent, "Int" if integral else "Nat")
+        for base, exponent in (one.arguments for one in arithmetic.operations(goal, "^"))
+        if isinstance(base, Number) and leaves(exponent) and abs(base.value) < 10**6
+    ]
 
 
 def repeat_modulo(powers: list[Power], modulus: int) -> Iterator[TacticMove]:

@@ -158,9 +158,8 @@ def predecessor(term: Term | None) -> Iterator[str]:
 
 def power_facts(goal: PrintedGoal) -> Iterator[str]:
     """Facts about powers: they are positive, larger than their exponents, and what the next one is."""
-    for base, exponent in [one.arguments for one in arithmetic.operations(goal, "^")][:4]:
-        if not terms.leaves(exponent):
-            continue
+    powers = [one.arguments for one in arithmetic.operations(goal, "^")[:4]]
+    for base, exponent in (one for one in powers if terms.leaves(one[1])):
         kind = arithmetic.term_kind(base, goal)
         b, e = term_text(base, tight=True), term_text(exponent, tight=True)
         yield f"(show 0 < ({b} : {kind}) ^ {e} from {kind}.pow_pos (by omega))"
@@ -187,8 +186,7 @@ def multiplied_facts(goal: PrintedGoal) -> Iterator[str]:
     if not arithmetic.is_nonlinear(goal):
         return
     orders, integers = arithmetic.inequalities(goal), goal.of_type("Int")
-    pairs = [*combinations(orders[:4], 2), *((one, one) for one in orders[:3])]
-    for one, other in pairs:
+    for one, other in [*combinations(orders[:4], 2), *((one, one) for one in orders[:3])]:
         yield from product_terms(one.name, other.name, "Int" if integers else "Nat")
     squared = [*(f"({a} - {b})" for a, b in combinations(integers[:3], 2)), *integers[:3]]
     if len(integers) == 4:

@@ -54,9 +54,8 @@ def prove_by_computation(
 def residue_fact(leaf: str, kind: str, modulus: int, names: ResidueNames) -> str:
     """A natural below the modulus; the fact about it is `leaf % m = r`."""
     name, fact = names.leaves[leaf]
-    integral = kind == "Int"
-    residue = f"({leaf} : {'Int' if integral else 'Nat'}) % {modulus}"
-    value, cast = (f"({residue}).toNat", f"({name} : Int)") if integral else (residue, name)
+    residue = f"({leaf} : {'Int' if kind == 'Int' else 'Nat'}) % {modulus}"
+    value, cast = (f"({residue}).toNat", f"({name} : Int)") if kind == "Int" else (residue, name)
     claim = f"∃ {name} : Nat, {residue} = {cast} % {modulus} ∧ {name} < {modulus}"
     return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {claim} := ⟨{value}, by omega, by omega⟩"
 
@@ -139,9 +138,15 @@ class Congruence(NamedTuple):
 def propose_residues(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, modulus in enumerate(deciding_moduli(goal)):
         yield compute_residues(goal, modulus, 0.05 + 0.1 * place)
-    for modulus in [one for one in arithmetic.moduli(goal) if one <= 30][:3]:
-        yield from single_variable_cases(goal, modulus)
-    if arithmetic.moduli(goal):
+    moduli, name = arithmetic.moduli(goal), goal.fresh("hr")[0]
+    tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
+    for modulus in [one for one in moduli if one <= 30][:3]:
+        for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
+            split = remainder_split(name, variable, modulus)
+            yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{split} <;> {tail}", LONG, closing=True)
+            if modulus <= 5:
+                yield TacticMove(2.0 + 0.3 * place, split)
+    if moduli:
         yield TacticMove(0.8, f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
         yield TacticMove(0.9, "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
     if goal.connective == "∣":
@@ -151,9 +156,8 @@ def propose_residues(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def deciding_moduli(goal: PrintedGoal) -> list[int]:
     """Moduli for which all residues that the facts allow make the target true."""
-    given = arithmetic.moduli(goal)
-    nonlinear = arithmetic.is_nonlinear(goal)
-    tried = dict.fromkeys([*(one for one in given if one <= 60), *(MODULI_TRIED if nonlinear else ())])
+    given = [one for one in arithmetic.moduli(goal) if one <= 60]
+    tried = dict.fromkeys([*given, *(MODULI_TRIED if arithmetic.is_nonlinear(goal) else ())])
     found: list[int] = []
     for modulus in tried:
         if len(found) < 2 and all(modulus % one for one in found) and moduli_decide(goal, modulus):
@@ -216,10 +220,9 @@ def residue_form(term: Term, number: int) -> Polynomial | None:
 
 def holds_at_point(one: Congruence, point: dict[str, int]) -> bool:
     total = 0
-    for monomial, factor in one.form.items():
-        worth = factor
+    for monomial, worth in one.form.items():
         for name, times in monomial:
-            worth = worth * pow(point[name], times, one.modulus) % one.modulus
+            worth = worth * pow(point[name], times, one.modulus) % one.modulus  # noqa: PLW2901
         total += worth
     return (total % one.modulus == 0) == one.holds
 
@@ -231,9 +234,8 @@ def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove
     sides = dict.fromkeys(side for one in [*facts, *targets] for side in sides_of(one, goal)[one.sign == "∣" :])
     computed = [side for side in sides if not isinstance(side.term, Number)]
     leaves = sorted({name for side in computed for name in opaque_leaves(side.term, side.kind)})
-    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
-    others = (goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
-    names = ResidueNames(dict(zip(leaves, found, strict=True)), *others)
+    found = zip(leaves, zip(goal.free_names("k"), goal.free_names("hk"), strict=False), strict=False)
+    names = ResidueNames(dict(found), *(goal.fresh(stem)[0] for stem in ("law", "hside", "key")))
     given = " ∧ ".join(f"({relation_text(one, modulus, goal, names)})" for one in facts)
     aim = " ∨ ".join(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
@@ -266,13 +268,3 @@ def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: Re
         case Relation(sign, Operation("%", (_, Number(number))), _, holds):
             return f"{left} % {modulus} % {number} {'=' if holds == (sign == '=') else '≠'} {right} % {number}"
     return f"{left} % {modulus} = {right} % {modulus}"
-
-
-def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMove]:
-    name = goal.fresh("hr")[0]
-    tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
-    for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
-        split = remainder_split(name, variable, modulus)
-        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{split} <;> {tail}", LONG, closing=True)
-        if modulus <= 5:
-            yield TacticMove(2.0 + 0.3 * place, split)

@@ -99,20 +99,16 @@ def relation_kind(relation: Relation, goal: PrintedGoal) -> str:
 
 def moduli(goal: PrintedGoal) -> list[int]:
     """Numbers that something is divided by: `x % 7`, `7 ∣ x`."""
-    found = moduli_in_text(goal.propositions)
+    # also in propositions that are more than one relation
+    words = syntax.without_brackets(goal.propositions).replace("(", " ").replace(")", " ").split()
+    digits = [after for sign, after in pairwise(words) if sign == "%"]
+    digits += [before.lstrip("¬") for before, sign in pairwise(words) if sign == "∣"]
+    found = {int(one) for one in digits if one.isdigit()}
     for one in [*goal_subterms(goal), *(one.relation for one in stated_relations(goal))]:
         match one:
             case Operation("%", (_, Number(number))) | Relation("∣", Number(number)):
                 found.add(number)
     return sorted(number for number in found if number > 1)
-
-
-def moduli_in_text(text: str) -> set[int]:
-    """Moduli in a proposition that is more than one relation."""
-    pairs = list(pairwise(syntax.without_brackets(text).replace("(", " ").replace(")", " ").split()))
-    digits = [after for sign, after in pairs if sign == "%"]
-    digits += [before.lstrip("¬") for before, sign in pairs if sign == "∣"]
-    return {int(one) for one in digits if one.isdigit()}
 
 
 def is_nonlinear(goal: PrintedGoal) -> bool:
