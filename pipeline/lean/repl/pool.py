@@ -100,13 +100,9 @@ def _without_numbers(goal: str) -> str:
 
 
 def as_lean_error(error: ProcessEnded | Overrun) -> LeanError:
-    return LeanError(end_message(error), "timeout" if isinstance(error, Overrun) else "crash")
-
-
-def end_message(error: ProcessEnded | Overrun) -> str:
     if isinstance(error, Overrun):
-        return "it took too long, and the process was killed"
-    return f"the process ended: {error}" if str(error) else "the process ended without a word"
+        return LeanError("it took too long, and the process was killed", "timeout")
+    return LeanError(f"the process ended: {error}" if str(error) else "the process ended without a word", "crash")
 
 
 def milliseconds(timeout: float) -> int:
@@ -197,7 +193,8 @@ class ReplSession:
         except ProcessGone:
             raise
         except (ProcessEnded, Overrun) as error:
-            raise LeanCrash(f"{self._theorem.name}: lost on the way to state {state}: {end_message(error)}") from error
+            why = as_lean_error(error).error
+            raise LeanCrash(f"{self._theorem.name}: lost on the way to state {state}: {why}") from error
 
     def _redo(self, warm: ReplState, before: int, tactic: str) -> tuple[int, tuple[str, ...]]:
         theorem = self._theorem

@@ -118,7 +118,7 @@ class Repl:
 
     def __init__(self, command: LeanCommand, starter: Starter) -> None:
         """Start the process, which need not be ready yet."""
-        self._starter = starter
+        self.starter = starter
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._printed}
         try:
@@ -218,7 +218,7 @@ class Repl:
 
     def end(self) -> None:
         self.kill()
-        self._starter.end(self._child)
+        self.starter.end(self._child)
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):

@@ -79,7 +79,10 @@ class ReplState:
         for count, text in enumerate(before, start=1):
             if before[:count] not in self._environments:
                 answer = self.ask({"cmd": "cmd", "env": number, "text": text}, PREPARING, stop)
-                if wrong := _first_fault(answer):
+                told = ((message["severity"], message["data"]) for message in answer.get("messages", ()))
+                # a `sorry` leaves something to be proved; no proof could rest on what other warnings are about
+                faults = (data for severity, data in told if severity == "error" or _SORRY.search(data))
+                if wrong := answer.get("error") or next(faults, ""):
                     raise NotElaborated(f"{text.strip()}: {wrong}")
                 self._environments[before[:count]] = int(answer["env"])
             number = self._environments[before[:count]]
@@ -94,18 +97,6 @@ class ReplState:
         elif self.freed:
             freed = [self.freed.popleft() for _ in range(len(self.freed))]
             self.ask({"cmd": "drop", "sids": [sid for sids in freed for sid in sids]}, PREPARING, stop)
-
-
-def _first_fault(answer: Mapping[str, Any]) -> str:
-    """The fault of a command: it was refused, has an error, or leaves something to be proved by a `sorry`.
-
-    No proof could rest on what other warnings are about."""
-    errors = [
-        message["data"]
-        for message in answer.get("messages", ())
-        if message["severity"] == "error" or _SORRY.search(message["data"])
-    ]
-    return str(answer.get("error") or next(iter(errors), ""))
 
 
 STARTS = 2  # one may fail for want of memory just then
@@ -152,17 +143,14 @@ class ReplSlot:
         with self._turns.hold(stop):
             for _ in range(TRIES):
                 try:
-                    return do(self._ready(stop))
+                    if self._warm is not None and self._warm.must_be_replaced():
+                        self._lose()
+                    return do(self._warm or self._start_and_wait(stop))
                 except ProcessGone as error:
                     last = error
         if isinstance(last, Killed):
             raise LeanKilled(f"{TRIES} processes of {self._command.name} were killed one after another: {last}")
         raise LeanCrash(f"{TRIES} processes ended before they were asked: {last}")
-
-    def _ready(self, stop: Stop | None) -> ReplState:
-        if self._warm is not None and self._warm.must_be_replaced():
-            self._lose()
-        return self._warm or self._start_and_wait(stop)
 
     def _ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
         """Ask the process; whatever leaves it dead or busy is the end of it."""
