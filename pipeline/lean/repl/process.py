@@ -1,7 +1,6 @@
 """One Lean process that runs Repl.lean: a request, then its answer, each a line of JSON; and turns at using it.
 
-Started, then ready, then asked again and again by one thread at a time.  After ProcessEnded, Overrun or Interrupted it
-is of no use: it may still be busy.  Turns are in the order of asking, so that no thread waits for ever."""
+Turns are in the order of asking, so that no thread waits for ever."""
 
 from __future__ import annotations
 
@@ -113,8 +112,7 @@ class Overrun(Exception):
 class Repl:
     """One process. A word drawn for every request tells its answers from anything else that is printed.
 
-    It is used by one thread at a time; only `kill` may come from any other.  After Ended, Overrun or Interrupted it is
-    of no use: it may still be busy."""
+    It is used by one thread at a time; only `kill` may come from any other."""
 
     def __init__(self, command: LeanCommand, starter: Starter) -> None:
         """Start the process, which need not be ready yet."""

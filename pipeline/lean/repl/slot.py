@@ -1,6 +1,4 @@
-"""Slot that holds one Lean process and replaces it when it dies or grows too large.
-
-A process makes place for a new one when it takes more memory, with all that it started, than it may have."""
+"""Slot that holds one Lean process and replaces it when it dies or, with all that it started, grows too large."""
 
 from __future__ import annotations
 

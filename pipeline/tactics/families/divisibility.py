@@ -1,8 +1,4 @@
-"""Divisors: factors of a number, greatest common divisors, and polynomials that divide each other.
-
-Products that are a number: each factor is one of its divisors; sums that become a product when a number is added.  What
-divides two numbers divides their combinations.  Where polynomials divide each other as polynomials do, the quotient is
-worked out and given."""
+"""Divisors: factors of a number, greatest common divisors, and polynomials that divide each other."""
 
 from __future__ import annotations
 

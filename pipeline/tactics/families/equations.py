@@ -1,7 +1,4 @@
-"""Equations solved: systems that are linear in their monomials, and polynomials in one unknown.
-
-A system is solved with every product of variables an unknown of its own.  A polynomial in one unknown is taken apart
-at its whole roots."""
+"""Equations solved: systems linear in their monomials, and polynomials in one unknown, at their whole roots."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Equations and laws applied: rewriting, statements for all at things of the goal, laws applied backwards.
 
-Rewriting: with the goal's own equations, by simp, by the laws of arithmetic, through both sides of an equation.
-Specialising: statements for all things, at the things of the goal; and a recurrence followed from number to number.
 Laws of order and divisibility: a claim about a whole follows from the same claim about its parts."""
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Finishers and connectives: tactics that prove a goal or nothing, and moves that follow its connectives.
-
-Finishers are tried on every goal, the cheap ones first.  Of the connectives some moves cannot be wrong and are taken at
-once; the others are a choice."""
+"""Finishers and connectives: tactics that prove a goal or nothing, and moves that follow its connectives."""
 
 from __future__ import annotations
 

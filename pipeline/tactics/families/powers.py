@@ -1,6 +1,6 @@
 """Powers and roots: how powers repeat modulo a number, that they are positive, how they grow; powers that are a number.
 
-Of a power that is a number the base is a root of it, or there is none; an open exponent cannot be large."""
+Of a power that is a number an open exponent cannot be large."""
 
 from __future__ import annotations
 

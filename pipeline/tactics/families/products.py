@@ -1,6 +1,4 @@
-"""Multiply inequalities; give omega or grind many facts at once.
-
-Inequalities are multiplied with each other and with positive terms; squares are not negative."""
+"""Multiply inequalities with each other and with positive terms; give omega or grind many facts at once."""
 
 from __future__ import annotations
 
@@ -72,10 +70,7 @@ def multiply_pairs(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
     """A variable that every term of an equation has as a factor, taken out of all of them."""
-    zeros = {
-        "Int": "by first | omega | (intro hz; subst hz; simp_all; done)",
-        "Nat": "by first | omega | grind",
-    }
+    zeros = {"Int": "(intro hz; subst hz; simp_all; done)", "Nat": "grind"}
     for one in arithmetic.equations(goal):
         sides = [terms.polynomial(side, one.kind) for side in (one.relation.left, one.relation.right)]
         monomials = [set(dict(monomial)) for side in sides for monomial in side]
@@ -83,7 +78,7 @@ def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
             quotients = (terms.multiply_polynomials(side, {((name, -1),): 1}) for side in sides)
             left, right = map(terms.polynomial_text, quotients)
             same = f"show {name} * ({left}) = {name} * ({right}) by grind -verbose"
-            fact = f"{one.kind}.eq_of_mul_eq_mul_left ({zeros[one.kind]}) ({same})"
+            fact = f"{one.kind}.eq_of_mul_eq_mul_left (by first | omega | {zeros[one.kind]}) ({same})"
             yield TacticMove(0.4, f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
 
 
@@ -100,16 +95,19 @@ def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
 def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Divide an equation of products by a factor that is not zero."""
     positive = "(by first | omega | (apply Nat.pos_of_ne_zero; simp_all; done))"
+    left, right = (f"Nat.eq_of_mul_eq_mul_{side} {positive}" for side in ("left", "right"))
+    name = goal.fresh("hq")[0]
     for one in arithmetic.equations(goal):
-        left, right = (f"Nat.eq_of_mul_eq_mul_{side} {positive}" for side in ("left", "right"))
-        padded = f"{left} (Eq.trans {one.name} (Nat.mul_one _).symm)"
-        facts = [(0.8, f"{left} {one.name}"), (0.8, f"{right} {one.name}"), (0.8, padded)]
         if one.kind == "Int":
-            facts = [(1.0, f"Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}")]
-        elif "*" not in goal.propositions:
-            facts = []
-        for cost, fact in facts:
-            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} := {fact}")
+            divided = f"Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}"
+            yield TacticMove(1.0, f"have {name} := {divided}")
+        elif "*" in goal.propositions:
+            for fact in (
+                f"{left} {one.name}",
+                f"{right} {one.name}",
+                f"{left} (Eq.trans {one.name} (Nat.mul_one _).symm)",
+            ):
+                yield TacticMove(0.8, f"have {name} := {fact}")
 
 
 MOST_FACTS = 12

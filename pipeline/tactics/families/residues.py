@@ -37,7 +37,13 @@ def prove_by_computation(
     sides: Sequence[ResidueSide], claim: str, modulus: int, goal: PrintedGoal, names: ResidueNames
 ) -> str:
     """`claim` speaks of the sides with residues in place of leaves, as `residual_text` writes them."""
-    lines = [residue_fact(leaf, arithmetic.number_type(leaf, goal), modulus, names) for leaf in names.leaves]
+    lines = []
+    for leaf, (name, fact) in names.leaves.items():  # a natural below the modulus, and that it is `leaf % m`
+        kind = "Int" if arithmetic.number_type(leaf, goal) == "Int" else "Nat"
+        residue = f"({leaf} : {kind}) % {modulus}"
+        value, cast = (f"({residue}).toNat", f"({name} : Int)") if kind == "Int" else (residue, name)
+        claimed = f"∃ {name} : Nat, {residue} = {cast} % {modulus} ∧ {name} < {modulus}"
+        lines.append(f"obtain ⟨{name}, {fact}, {fact}b⟩ : {claimed} := ⟨{value}, by omega, by omega⟩")
     for kind in dict.fromkeys(side.kind for side in sides):
         parts = (one for side in sides if side.kind == kind for one in subterms(side.term))
         signs = {one.sign for one in parts if isinstance(one, Operation)}
@@ -51,26 +57,15 @@ def prove_by_computation(
     return chain([*lines, decided, "omega"])
 
 
-def residue_fact(leaf: str, kind: str, modulus: int, names: ResidueNames) -> str:
-    """A natural below the modulus; the fact about it is `leaf % m = r`."""
-    name, fact = names.leaves[leaf]
-    residue = f"({leaf} : {'Int' if kind == 'Int' else 'Nat'}) % {modulus}"
-    value, cast = (f"({residue}).toNat", f"({name} : Int)") if kind == "Int" else (residue, name)
-    claim = f"∃ {name} : Nat, {residue} = {cast} % {modulus} ∧ {name} < {modulus}"
-    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {claim} := ⟨{value}, by omega, by omega⟩"
-
-
 def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str]) -> list[str]:
     """Laws by which equal residues stay equal under the operations of these signs."""
     of, mod, name = f"{names.law}{kind}", f"% {modulus}", "mod" if kind == "Nat" else "emod"
     given = f"∀ a b c d : {kind}, a {mod} = b {mod} → c {mod} = d {mod} →"
     found = []
-    for sign in "+-*":
-        if sign in signs or (sign == "*" and "^" in signs):
-            word = LAW_WORDS[sign]
-            law = f"{kind}.{word}_{name}"
-            why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
-            found.append(f"have {of}{word} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
+    for sign in [one for one in "+-*" if one in signs or (one == "*" and "^" in signs)]:
+        law = f"{kind}.{LAW_WORDS[sign]}_{name}"
+        why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
+        found.append(f"have {of}{LAW_WORDS[sign]} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
     if "^" in signs:
         power = f"∀ (a b : {kind}) (n : Nat), a {mod} = b {mod} → a ^ n {mod} = b ^ n {mod}"
         step = f"(rw [{kind}.pow_succ, {kind}.pow_succ]; exact {of}mul _ _ _ _ ih h)"

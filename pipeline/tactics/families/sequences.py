@@ -1,6 +1,4 @@
-"""Sequences with a linear recurrence whose values repeat, in themselves or modulo a number: proved for all periods.
-
-The tactic text proves by induction what the values are, period after period."""
+"""Sequences with a linear recurrence whose values repeat, in themselves or modulo a number: proved for all periods."""
 
 from __future__ import annotations
 

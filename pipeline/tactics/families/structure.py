@@ -1,7 +1,4 @@
-"""Cases, induction, and definitions of the goal's own file.
-
-Cases on variables, on `if` and `match`, and on which of two numbers is the larger.  Induction: plain, with the other
-variables free, and strong.  Definitions: unfolded; their inductive types and predicates taken apart and built."""
+"""Cases, induction, and definitions of the goal's own file: unfolded, their inductive types taken apart and built."""
 
 from __future__ import annotations
 
