@@ -236,11 +236,6 @@ class Pool:
         )
         self._has_sessions = False
 
-    def warm(self) -> None:
-        """Start all that sessions may need, without waiting until they are ready."""
-        for slot in self._slots:
-            slot.start()
-
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[ReplSession, TacticState]:
         slot = self._enter_slot(self._slots, has_sessions=True)
         session = ReplSession(theorem, slot, stop)

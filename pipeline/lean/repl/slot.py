@@ -102,7 +102,7 @@ TRIES = 3  # processes that may end before they are asked
 T = TypeVar("T")
 
 
-# A slot:  empty -> starting   `start`, or the first use
+# A slot:  empty -> starting   the first use
 #          starting -> warm    the process is ready; environments and states are kept in it
 #          starting -> empty   it ended, or was too slow: another one, STARTS times
 #          warm -> empty       it was lost while asked, or has grown too large: the next use starts another
@@ -163,31 +163,25 @@ class ReplSlot:
                 raise Killed(what) from error
             raise
 
-    def start(self) -> None:
-        """Start a process without waiting until it is ready."""
-        with self._lock:
-            if self._closed:
-                raise LeanStartError("this Lean was closed")
-            if self._repl is None:
-                try:
-                    self._repl = Repl(self._command, self._starter)
-                except OSError as error:
-                    raise LeanStartError(f"{self._command.name} does not start: {error}") from error
-
     def _start_and_wait(self, stop: Stop | None) -> ReplState:
         """Start a process and wait for it. Interrupted, it goes on starting, for the next use."""
         why = ""
         for _ in range(STARTS):
-            self.start()
-            assert self._repl is not None
+            with self._lock:
+                if self._closed:
+                    raise LeanStartError("this Lean was closed")
+                try:
+                    repl = self._repl = self._repl or Repl(self._command, self._starter)
+                except OSError as error:
+                    raise LeanStartError(f"{self._command.name} does not start: {error}") from error
             try:
-                self._repl.await_ready(stop)
+                repl.await_ready(stop)
             except ProcessEnded as error:
                 why = str(error) or "it ends without a word"
             except Overrun:
                 why = f"it is not ready after {START:g} seconds"
             else:
-                self._warm = ReplState(self._ask, self._repl.pid, self._most)
+                self._warm = ReplState(self._ask, repl.pid, self._most)
                 return self._warm
             self._lose()
         raise LeanStartError(f"{self._command.name} does not start: {why}")

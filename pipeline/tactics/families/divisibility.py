@@ -36,11 +36,11 @@ def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[floa
     match (one.relation.left, terms.constant_value(one.relation.right)):
         case (Operation("*", factors), int(number)) if 0 < number <= LARGEST_PRODUCT:
             values = [one for one in range(1, number + 1) if number % one == 0]
-            for cost, factor in zip((0.3, 0.35), factors, strict=True) if len(values) <= MOST_DIVISORS else ():
+            for is_first, factor in zip((True, False), factors, strict=True) if len(values) <= MOST_DIVISORS else ():
                 powers = [one for one in terms.subterms(factor) if isinstance(one, Operation) and one.sign == "^"]
                 # of all divisors few are powers with an open exponent
                 if leaves(factor) and all(isinstance(power.arguments[1], Number) for power in powers):
-                    yield cost, split_factor(one, factor, values, goal, is_first=cost == 0.3)
+                    yield 0.3 if is_first else 0.35, split_factor(one, factor, values, goal, is_first=is_first)
         case (Operation("*", _), 0):
             yield 0.1, f"cases ({one.kind}.mul_eq_zero.mp {one.name})"
 

@@ -215,9 +215,10 @@ def residue_form(term: Term, number: int) -> Polynomial | None:
 
 def holds_at_point(one: Congruence, point: dict[str, int]) -> bool:
     total = 0
-    for monomial, worth in one.form.items():
+    for monomial, factor in one.form.items():
+        worth = factor
         for name, times in monomial:
-            worth = worth * pow(point[name], times, one.modulus) % one.modulus  # noqa: PLW2901
+            worth = worth * pow(point[name], times, one.modulus) % one.modulus
         total += worth
     return (total % one.modulus == 0) == one.holds
 
