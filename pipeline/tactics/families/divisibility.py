@@ -66,8 +66,15 @@ def split_factor(one: StatedRelation, factor: Term, values: list[int], goal: Pri
 
 
 def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: PrintedGoal) -> list[str]:
-    """A case for each value of the factor's variable, from `found`a, that the factor is one of the values."""
-    what, possible = solve_factor(factor, values)
+    """A case for each value of the factor's variable, from `found`a: `3 * x + 1` among 1, 2, 4 is x among 0, 1."""
+    what, possible = term_text(factor), values
+    form = terms.polynomial(factor, "Int")
+    # a factor with more variables stays as it is, and so does one that subtracts: naturals do that in their own way
+    if len(form.keys() - {()}) == 1 and not (isinstance(factor, Operation) and factor.sign == "-"):
+        (monomial,), constant = form.keys() - {()}, form.get((), 0)
+        exact = [divmod(value - constant, form[monomial]) for value in values]
+        whole = sorted(quotient for quotient, rest in exact if not rest)
+        what, possible = terms.monomial_text(1, monomial), [one for one in whole if one >= 0 or min(values) < 0]
     if not possible:
         return ["exfalso", "omega"]
     either_of = disjunction(f"{what} = {value}" for value in possible)
@@ -78,22 +85,6 @@ def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: Pr
         f"clear {key} {found}d {found}a",
         f"({case_split(found, len(possible))}) <;> {put_in}",
     ]
-
-
-def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
-    """`3 * x + 1` among 1, 2, 4: x among 0, 1.
-
-    A factor with more than one variable stays as it is, and so does one that subtracts: of naturals that is not what
-    polynomials do."""
-    form = terms.polynomial(factor, "Int")
-    others = [monomial for monomial in form if monomial]
-    if len(others) != 1 or (isinstance(factor, Operation) and factor.sign == "-"):
-        return term_text(factor), values
-    (monomial,), constant = others, form.get((), 0)
-    scale = form[monomial]
-    exact = [(value - constant) // scale for value in values if (value - constant) % scale == 0]
-    natural = min(values) > 0
-    return terms.monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
 
 
 def complete_product(one: StatedRelation) -> Iterator[StatedRelation]:

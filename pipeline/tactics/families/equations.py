@@ -92,13 +92,11 @@ def split_at_roots(one: StatedRelation, name: str, coefficients: Coefficients, g
     found = goal.fresh("hf")[0]
     at, given = (name, one.name) if one.kind == "Int" else (f"({name} : Int)", f"congrArg (Int.ofNat ·) {one.name}")
     factors = [f"({at} - ({root}))" for root in roots]
-    scale, none = "", "fail"
+    scale = f"{rest[0]} * " if len(rest) == 1 and rest[0] != 1 else ""
     if len(rest) > 1:
         summands = (f"({factor}) * {at} ^ {power}" for power, factor in enumerate(rest) if factor)
         factors.append(f"({' + '.join(summands)})")
-        none = no_root_proof(rest, at)
-    elif rest[0] != 1:
-        scale = f"{rest[0]} * "
+    none = no_root_proof(rest, at)
     product = f"{scale}({' * ('.join(factors)}" + ")" * len(factors)
     lines = [
         f"have {found}i := {given}",

@@ -63,22 +63,19 @@ def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         if base.value > 1 and exponent.value > LARGEST_COMPUTED
     ]
     for modulus in arithmetic.moduli(goal)[:2] if large else ():
-        names, unknown = goal.fresh("hr", len(large)), goal.fresh("t", len(large))
-        lines = [line for one, name in zip(large, names, strict=True) for line in at_exponent(*one, modulus, name)]
-        general = [f"generalize {b} ^ {e} = {name} at *" for (b, e), name in zip(large, unknown, strict=True)]
-        yield TacticMove(0.05, chain([*lines, *general, "omega"]), LONG, closing=True)
-
-
-def at_exponent(base: int, exponent: int, modulus: int, name: str) -> list[str]:
-    start, period = power_cycle(base, modulus)
-    rest = start + (exponent - start) % period
-    times = (exponent - rest) // period
-    why = period_proof(f"({base} : Nat) ^", "Nat", rest, period)
-    return [
-        f"have {name} : ∀ q : Nat, {base} ^ ({period} * q + {rest}) % {modulus} = {base**rest % modulus} := by ({why})",
-        f"have {name} := {name} {times}",
-        f"rw [show {period} * {times} + {rest} = {exponent} from rfl] at {name}",
-    ]
+        lines = []
+        for (base, exponent), name in zip(large, goal.free_names("hr"), strict=False):
+            start, period = power_cycle(base, modulus)
+            rest = start + (exponent - start) % period
+            times = (exponent - rest) // period
+            counted, why = f"{base} ^ ({period} * q + {rest})", period_proof(f"({base} : Nat) ^", "Nat", rest, period)
+            lines += [
+                f"have {name} : ∀ q : Nat, {counted} % {modulus} = {base**rest % modulus} := by ({why})",
+                f"have {name} := {name} {times}",
+                f"rw [show {period} * {times} + {rest} = {exponent} from rfl] at {name}",
+            ]
+        lines += [f"generalize {b} ^ {e} = {t} at *" for (b, e), t in zip(large, goal.free_names("t"), strict=False)]
+        yield TacticMove(0.05, chain([*lines, "omega"]), LONG, closing=True)
 
 
 def open_powers(goal: PrintedGoal) -> list[Power]:
