@@ -122,6 +122,5 @@ def _run(starter: Starter, argv: list[str], env: Mapping[str, str], cwd: str) ->
     except Overrun:
         raise LeanStartError(f"`{' '.join(argv)}` took longer than {BUILD / 3600:g} hours") from None
     if done.returncode:
-        raise LeanStartError(
-            f"`{' '.join(argv)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}"
-        )
+        printed = (done.stderr or done.stdout).strip()[-2000:]
+        raise LeanStartError(f"`{' '.join(argv)}` ended with {done.returncode}: {printed}")

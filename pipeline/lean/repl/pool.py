@@ -231,9 +231,8 @@ class Pool:
         """`memory`: megabytes above which a process makes place for a new one."""
         self.version = version
         self._lock = Lock()
-        self._slots, self._clean = (
-            [ReplSlot(command, starter, memory * MEGABYTE) for _ in range(size)] for _ in range(2)
-        )
+        most = memory * MEGABYTE
+        self._slots, self._clean = ([ReplSlot(command, starter, most) for _ in range(size)] for _ in range(2))
         self._has_sessions = False
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[ReplSession, TacticState]:

@@ -41,9 +41,8 @@ def cache_folder() -> Path:
             os.makedirs(place, mode=0o700, exist_ok=True)
             if os.access(place, os.W_OK | os.X_OK):
                 return Path(place) / "coppice" / "lean"
-    raise LeanStartError(
-        f"nowhere to keep the Lean toolchain: none of {', '.join(filter(None, places))} can be written"
-    )
+    tried = ", ".join(filter(None, places))
+    raise LeanStartError(f"nowhere to keep the Lean toolchain: none of {tried} can be written")
 
 
 def cached_folder(

@@ -10,16 +10,7 @@ from typing import NamedTuple
 
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import (
-    LONG,
-    MIDDLE,
-    TacticMove,
-    case_split,
-    chain,
-    decide_below,
-    one_of_values,
-    ranked,
-)
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, decide_below, one_of, ranked
 from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
@@ -49,7 +40,7 @@ def propose_bounds(goal: PrintedGoal) -> Iterator[TacticMove]:
             apart = f"({case_split(he, len(values), 'rfl')}) <;> ({CLOSERS})"
             if len(values) <= 1:
                 apart = f"first | omega | (subst {he}; {CLOSERS})"
-            tactic = chain([one_of_values(he, values, name), apart])
+            tactic = chain([one_of(he, values, name), apart])
             yield TacticMove(0.8 + 0.005 * size + 0.1 * place, tactic, MIDDLE + 0.15 * len(values), closing=True)
     yield from bound_by_products(goal, naturals, integers, ranges)
 

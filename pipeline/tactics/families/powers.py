@@ -206,9 +206,7 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
     lines: list[str] = []
     for power in subterms(side):
         match power:
-            case Operation("^", (Number(base), Leaf(exponent))) if (
-                base > 1 and f"{exponent} ≤ " not in goal.propositions
-            ):
+            case Operation("^", (Number(base), Leaf(e))) if base > 1 and f"{e} ≤ " not in goal.propositions:
                 largest = next((at for at in range(LARGEST_EXPONENT) if base ** (at + 1) > other.value), 0)
                 name = goal.fresh("hb", len(lines) + 1)[-1]
                 divides = f"(rw [← {one.name}]; first | exact Nat.dvd_mul_right _ _ | exact Nat.dvd_mul_left _ _)"
@@ -216,6 +214,6 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
                 grows = f"have hp := Nat.pow_le_pow_right (n := {base}) (by decide) hlt"
                 bounded = f"(have he : {term_text(power)} ≤ {other.value} := by {small})"
                 why = f"(apply Nat.le_of_not_lt; intro hlt; ({grows}); {bounded}; omega)"
-                lines.append(f"have {name} : {exponent} ≤ {largest} := by {why}")
+                lines.append(f"have {name} : {e} ≤ {largest} := by {why}")
     if lines:
         yield TacticMove(0.1, chain(lines))

@@ -102,11 +102,8 @@ def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
             divided = f"Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}"
             yield TacticMove(1.0, f"have {name} := {divided}")
         elif "*" in goal.propositions:
-            for fact in (
-                f"{left} {one.name}",
-                f"{right} {one.name}",
-                f"{left} (Eq.trans {one.name} (Nat.mul_one _).symm)",
-            ):
+            padded = f"(Eq.trans {one.name} (Nat.mul_one _).symm)"
+            for fact in (f"{left} {one.name}", f"{right} {one.name}", f"{left} {padded}"):
                 yield TacticMove(0.8, f"have {name} := {fact}")
 
 

@@ -112,13 +112,11 @@ def own_constants(goal: PrintedGoal) -> list[str]:
     """Constants that are not Lean's own: neither variables here, nor bound in a proposition.
 
     `xs.length` and `Nat.succ` are none: a field of something that is here, or of the library."""
-    bound = {
-        name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.propositions) for name in group.split()
-    }
+    bound = " ".join(re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.propositions)).split()
     return [
         word
         for word in dict.fromkeys(WORD.findall(goal.propositions))
-        if word not in bound | KNOWN_WORDS | goal.types.keys()
+        if word not in KNOWN_WORDS | goal.types.keys() | {*bound}
         if word.split(".", maxsplit=1)[0] not in goal.types and not word.startswith(LIBRARY)
     ]
 

@@ -44,11 +44,8 @@ def stated_relations(goal: PrintedGoal) -> tuple[StatedRelation, ...]:
 
 def fact_relations(goal: PrintedGoal, *signs: str) -> list[StatedRelation]:
     """The facts that are relations; of these `signs`, and not under a ¬, if any are given."""
-    return [
-        one
-        for one in stated_relations(goal)
-        if one.name != TARGET and (not signs or (one.relation.sign in signs and one.relation.holds))
-    ]
+    facts = [one for one in stated_relations(goal) if one.name != TARGET]
+    return [one for one in facts if one.relation.sign in signs and one.relation.holds] if signs else facts
 
 
 def equations(goal: PrintedGoal) -> list[StatedRelation]:
@@ -112,6 +109,4 @@ def moduli(goal: PrintedGoal) -> list[int]:
 
 
 def is_nonlinear(goal: PrintedGoal) -> bool:
-    return any(
-        isinstance(term, Operation) and term.sign in "*^" and len(terms.leaves(term)) for term in goal_subterms(goal)
-    )
+    return any(terms.leaves(term) for sign in "*^" for term in operations(goal, sign))

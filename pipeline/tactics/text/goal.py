@@ -50,11 +50,8 @@ class PrintedGoal:
     @cached_property
     def variables(self) -> tuple[Hypothesis, ...]:
         """Variables by a name that can be used; their types are not among them."""
-        return tuple(
-            one
-            for one in self.hypotheses
-            if one.is_accessible and not is_proposition(one.type, self.types) and not is_universe(one.type)
-        )
+        named = (one for one in self.hypotheses if one.is_accessible and one not in self.facts)
+        return tuple(one for one in named if not is_universe(one.type))
 
     def mentions(self, name: str) -> bool:
         """True if a fact or the target speaks of it."""

@@ -45,10 +45,10 @@ def case_split(name: str, count: int, found: str = "") -> str:
 
 def remainder_split(name: str, what: str, modulus: int) -> str:
     """A case for each remainder of `what`."""
-    return chain([one_of_values(name, range(modulus), f"{what} % {modulus}"), case_split(name, modulus)])
+    return chain([one_of(name, range(modulus), f"{what} % {modulus}"), case_split(name, modulus)])
 
 
-def one_of_values(name: str, values: Iterable[int | str], what: str) -> str:
+def one_of(name: str, values: Iterable[int | str], what: str) -> str:
     """`have name : what = 0 ∨ what = 1 …`, which omega can see."""
     return f"have {name} : {disjunction(f'{what} = {number}' for number in values)} := by omega"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from itertools import product
+from operator import add, eq, ge, gt, le, lt, mul, ne, neg, sub
 from typing import TypeVar
 
 from pipeline.tactics.text import syntax
@@ -220,26 +221,23 @@ def power_value(base: int, exponent: int) -> int:
 
 
 OPERATIONS: Mapping[str, Callable[..., int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
+    "+": add,
+    "-": sub,
+    "*": mul,
     "/": lambda a, b: (a // b if b > 0 else -(a // -b)) if b else 0,
     "%": lambda a, b: a % abs(b) if b else a,
     "^": power_value,
     "gcd": math.gcd,
     "lcm": math.lcm,
-    "neg": lambda a: -a,
+    "neg": neg,
 }
 
-COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "=": lambda a, b: a == b,
-    "≠": lambda a, b: a != b,
-    "≤": lambda a, b: a <= b,
-    "<": lambda a, b: a < b,
-    "≥": lambda a, b: a >= b,
-    ">": lambda a, b: a > b,
-    "∣": lambda a, b: b % a == 0 if a else b == 0,
-}
+
+def divides(a: int, b: int) -> bool:
+    return b % a == 0 if a else b == 0
+
+
+COMPARISONS = {"=": eq, "≠": ne, "≤": le, "<": lt, "≥": ge, ">": gt, "∣": divides}
 
 
 def is_true(relation: Relation, known: Mapping[str, int]) -> bool:
