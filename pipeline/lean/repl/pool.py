@@ -191,8 +191,8 @@ class ReplSession:
         except ProcessGone:
             raise
         except (ProcessEnded, Overrun) as error:
-            why = as_lean_error(error).error
-            raise LeanCrash(f"{self._theorem.name}: lost on the way to state {state}: {why}") from error
+            lost = f"{self._theorem.name}: lost on the way to state {state}"
+            raise LeanCrash(f"{lost}: {as_lean_error(error).error}") from error
 
     def _redo(self, warm: ReplState, before: int, tactic: str) -> tuple[int, tuple[str, ...]]:
         theorem = self._theorem
@@ -236,8 +236,7 @@ class Pool:
         self._has_sessions = False
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[ReplSession, TacticState]:
-        slot = self._enter_slot(self._slots, has_sessions=True)
-        session = ReplSession(theorem, slot, stop)
+        session = ReplSession(theorem, self._enter_slot(self._slots), stop)
         try:
             return session, session.begin()
         except BaseException:
@@ -267,10 +266,10 @@ class Pool:
         finally:
             slot.leave()
 
-    def _enter_slot(self, slots: Sequence[ReplSlot], has_sessions: bool = False) -> ReplSlot:
+    def _enter_slot(self, slots: Sequence[ReplSlot]) -> ReplSlot:
         """Enter the slot with the fewest sessions; of equals the first, so that no more start than are needed."""
         with self._lock:
-            self._has_sessions |= has_sessions
+            self._has_sessions |= slots is self._slots
             if slots is self._clean and self._has_sessions:
                 slots = slots[:1]
             slot = min(slots, key=lambda each: each.load)

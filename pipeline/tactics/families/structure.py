@@ -51,13 +51,20 @@ RECURSIVE_TYPES = ("Nat", "List", "Option")
 
 
 def propose_induction(goal: PrintedGoal) -> Iterator[TacticMove]:
-    plain = (one for one in goal.variables if "→" not in one.type and not one.value)
-    recursive = [one for one in plain if one.type.split(" ")[0] in RECURSIVE_TYPES and goal.mentions(one.name)]
+    """Induction; with the variables free that the claim may speak of anew at each step; strong."""
+    plain = [one for one in goal.variables if "→" not in one.type and goal.mentions(one.name)]
+    changing = [one for one in plain if one.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
+    recursive = [one for one in changing if one.type != "Int" and not one.value]
+    kinds = ((0.6, 1.0, ""), (1.3, 1.6, " using Nat.strongRecOn"))
     for place, one in enumerate(sorted(recursive, key=lambda one: not syntax.mentions(one.name, goal.target))):
-        said_last = 0.0 if syntax.mentions(one.name, goal.target) else 0.5
+        cost = 0.12 * place + (0.0 if syntax.mentions(one.name, goal.target) else 0.5)
+        free = " ".join(other.name for other in changing if other.name != one.name)
         if one.type == "Nat":
             yield from induction_on_number(one, goal)
-        yield from induction_moves(one, goal, 0.12 * place + said_last)
+        for extra, dearer, kind in kinds if one.type == "Nat" else kinds[:1]:
+            yield TacticMove(extra + cost, f"induction {one.name}{kind}")
+            if free:
+                yield TacticMove(dearer + cost, f"induction {one.name}{kind} generalizing {free}")
 
 
 def induction_on_number(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -73,18 +80,6 @@ def induction_on_number(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMo
         name = goal.fresh("hpair")[0]
         both = f"suffices {name} : ({goal.target}) ∧ ({following}) from {name}.1"
         yield TacticMove(0.65, chain([both, f"induction {one.name}"]))
-
-
-def induction_moves(one: Hypothesis, goal: PrintedGoal, cost: float) -> Iterator[TacticMove]:
-    """Induction; with the variables free that the claim may speak of anew at each step; strong."""
-    plain = [other for other in goal.variables if "→" not in other.type and other.name != one.name]
-    changing = [other.name for other in plain if other.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
-    free = " ".join(filter(goal.mentions, changing))
-    kinds = ((0.6, 1.0, ""), (1.3, 1.6, " using Nat.strongRecOn"))
-    for extra, dearer, kind in kinds if one.type == "Nat" else kinds[:1]:
-        yield TacticMove(extra + cost, f"induction {one.name}{kind}")
-        if free:
-            yield TacticMove(dearer + cost, f"induction {one.name}{kind} generalizing {free}")
 
 
 WORD = re.compile(r"(?<![\w.✝?])[^\W\d][\w.']*")

@@ -119,17 +119,15 @@ NAMED_FUNCTIONS = {"Nat.gcd": "gcd", "Int.gcd": "gcd", "gcd": "gcd", "Nat.lcm": 
 def apply_term(head: Term, arguments: list[Term]) -> Term:
     """`a.gcd b`, `(x + 1).gcd b` and `Nat.gcd a b` are operations; any other application is a leaf."""
     match head:
-        case Operation("field", (Leaf(name), first)):
-            return call_function(name, [first, *arguments])
+        case Operation("field", (Leaf(name), owner)):
+            arguments = [owner, *arguments]
         case Leaf(name) if arguments and name in NAMED_FUNCTIONS:
-            return call_function(name, arguments)
-        case Leaf(name) if arguments and name.rpartition(".")[2] in NAMED_FUNCTIONS:
-            owner, _, field = name.rpartition(".")
-            return call_function(field, [Leaf(owner), *arguments])
-    return Leaf(" ".join(term_text(one, tight=True) for one in [head, *arguments])) if arguments else head
-
-
-def call_function(name: str, arguments: list[Term]) -> Term:
+            pass
+        case Leaf(path) if arguments and path.rpartition(".")[2] in NAMED_FUNCTIONS:
+            variable, _, name = path.rpartition(".")
+            arguments = [Leaf(variable), *arguments]
+        case _:
+            return Leaf(" ".join(term_text(one, tight=True) for one in [head, *arguments])) if arguments else head
     if name in NAMED_FUNCTIONS and len(arguments) == 2:
         return Operation(NAMED_FUNCTIONS[name], tuple(arguments))
     first, *rest = (term_text(one, tight=True) for one in arguments)
