@@ -162,10 +162,8 @@ def deciding_moduli(goal: PrintedGoal) -> list[int]:
 
 def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     facts = [one for fact in arithmetic.fact_relations(goal) if (one := congruence_of(fact.relation, modulus, goal))]
-    target = [
-        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None
-        for one in arithmetic.target_alternatives(goal)
-    ]
+    parts = arithmetic.target_alternatives(goal)
+    target = [one and congruence_of(without_subtraction(one), modulus, goal, exact=True) for one in parts]
     aims = [one for one in target if one]
     if None in target and goal.target != "False":
         return False
