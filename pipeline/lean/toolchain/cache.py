@@ -40,18 +40,15 @@ def cache_folder() -> Path:
             os.makedirs(place, mode=0o700, exist_ok=True)
             if os.access(place, os.W_OK | os.X_OK):
                 return Path(place) / "coppice" / "lean"
-    raise LeanStartError(
-        f"nowhere to keep the Lean toolchain: none of {', '.join(filter(None, places))} can be written"
-    )
-
-
-def is_undamaged(folder: Path) -> bool:
-    """True if all files that were put there are there, with the sizes they had."""
-    return not damage_in(folder)
+    tried = ", ".join(filter(None, places))
+    raise LeanStartError(f"nowhere to keep the Lean toolchain: none of {tried} can be written")
 
 
 def cached_folder(
-    name: str, make: Callable[[Path], None], sound: Callable[[Path], bool] = is_undamaged, patience: float = PATIENCE
+    name: str,
+    make: Callable[[Path], None],
+    sound: Callable[[Path], bool] = lambda folder: not damage_in(folder),
+    patience: float = PATIENCE,
 ) -> Path:
     """The folder of that name in the cache; `make` fills it when it is not `sound`.
 
@@ -74,7 +71,7 @@ def cached_folder(
 
 
 def damage_in(folder: Path) -> str:
-    """The damage of a folder, in a word; "" when there is none."""
+    """The damage of a folder, in a word; "" when all files that were put there have the sizes they had."""
     try:
         sizes: dict[str, int] = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError):
