@@ -46,6 +46,19 @@ def covers_path(pattern: str, path: str) -> bool:
     return GLOB.search(pattern) is not None and re.fullmatch(glob_regex(pattern), path, re.DOTALL) is not None
 
 
+def covers_below(pattern: str, folder: str) -> bool:
+    """Check if the pattern may match a path below `folder`, which is relative to the same place."""
+    if folder == pattern or folder.startswith(f"{pattern}/"):
+        return True
+    names = [] if folder == "." else folder.split("/")
+    for depth, part in enumerate(pattern.split("/")):
+        if depth == len(names) or "**" in part:
+            return True
+        if not re.fullmatch(glob_regex(part), names[depth], re.DOTALL):
+            break
+    return False
+
+
 # A port is a name with the paths behind it; pairs rather than a dict, to be small a hundred thousand times.
 Ports = tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -67,6 +67,8 @@ def split_lines(content: bytes) -> list[str]:
 
 
 J = TypeVar("J", bound=Journal[Any])
+# What a policy raises when it is asked with values of another form or out of range.
+WRONG_DATA = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class JournalForm(NamedTuple, Generic[J]):
@@ -112,7 +114,7 @@ def resume(form: JournalForm[J], lines: Sequence[str], write: Write, first: str 
                 journal = _begin(form, fields, again.append)
             else:
                 form.steps[fields["what"]](journal, fields)
-        except (KeyError, RecursionError, TypeError, ValueError) as error:  # edited, or of another version
+        except WRONG_DATA as error:  # edited, or of another version
             raise JournalDiffers(number, recorded, f"{type(error).__name__}: {error}") from error
         if again != [recorded]:
             raise JournalDiffers(number, recorded, "".join(again))

@@ -55,19 +55,19 @@ def changed_files_by_folder(folders: Sequence[FolderFiles]) -> list[str]:
 
     Only for a process with nothing else under way, whose current folder may change meanwhile."""
     found = []
-    here = os.getcwd()
+    here = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))  # the way back, even where its path may not be walked
     try:
         for path, names, signatures in folders:
-            top = "" if path[:1] == "/" else here + "/"
+            os.fchdir(here)
             try:
-                os.chdir(top + path)
+                os.chdir(path or ".")
             except OSError:  # not there, perhaps never; each name says whether that is a change
-                changed = changed_files([top + path + name for name in names], signatures)
-                found += [name[len(top) :] for name in changed]
+                found += changed_files([path + name for name in names], signatures)
             else:
                 found += [path + name for name in changed_files(names, signatures)]
     finally:
-        os.chdir(here)
+        os.fchdir(here)
+        os.close(here)
     return found
 
 

@@ -45,7 +45,9 @@ FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
 }
 
 ALL_FAMILIES = frozenset(FAMILIES)
-PORTFOLIO = 1  # raised when other tactics are proposed for some goal, or otherwise
+# Raised when other tactics are proposed for some goal, or otherwise; not for goals on which it raised an error: nothing
+# is kept of those.
+PORTFOLIO = 1
 
 
 def finishing_moves(goal: PrintedGoal) -> list[TacticMove]:

@@ -4,7 +4,9 @@ A policy joins by a row in POLICIES: the form of its journal, cases to be drawn,
 a case does next depends on the journal alone, so that a search that was killed finds the same answers again."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -299,6 +301,32 @@ def test_an_edited_journal_differs_there_or_later_and_the_line_is_named(name: st
     assert difference.line > number
     with pytest.raises(JournalDiffers, match=f"^line {difference.line}: "):
         resume(kind.form, edited, edited.append, lines[0])
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each value within `value`."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield (*here, key)
+        yield from places(each, (*here, key))
+
+
+def replaced(line: str, place: tuple[Any, ...], value: Any) -> str:
+    fields = json.loads(line)
+    reduce(getitem, place[:-1], fields)[place[-1]] = value
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@every
+@pytest.mark.parametrize("value", [None, True, -1, 0, 0.5, "x", [], [1], ["x", "y", "z"], {}, {"x": 1}], ids=repr)
+def test_whatever_stands_in_place_of_a_value_the_line_is_named(kind: Kind, value: Any) -> None:
+    lines = an_example(kind)
+    for number, line in enumerate(lines[:4]):
+        for place in places(json.loads(line)):
+            other = replaced(line, place, value)
+            if other != line:
+                edited = [*lines[:number], other, *lines[number + 1 :]]
+                assert all(each.line > number for each in journal_differences(kind.form, edited)), other
 
 
 def test_only_a_line_feed_ends_a_line() -> None:

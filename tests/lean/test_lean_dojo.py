@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 
 from pipeline.lean.dojo import project as dojo_project
 from pipeline.lean.dojo.backend import LeanDojoBackend
-from pipeline.lean.dojo.process import DojoSession
+from pipeline.lean.dojo.process import DojoProcess, DojoSession
 from pipeline.lean.model import (
     Interrupted,
     LeanError,
@@ -249,6 +250,11 @@ def test_the_version_changes_with_the_commit_and_the_toolchain(place):
     assert found.commit in found.version
     assert "leanprover/lean4:v4.28.0" in found.version
     assert "lean_dojo 4.20.0" in found.version
+
+
+def test_the_path_of_a_project_may_hold_any_bytes():
+    request = {"repo": "/projects/\udcff"}
+    assert json.loads(DojoProcess.encode(request).encode()) == request
 
 
 def test_without_the_package_the_message_says_how_to_install_it(tmp_path):

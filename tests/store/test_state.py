@@ -66,6 +66,20 @@ def test_a_file_in_place_of_a_folder_is_a_change(project: Path) -> None:
     assert noop.up_to_date(["r"]) == 3
 
 
+def test_the_way_back_needs_no_path(project: Path) -> None:
+    for _ in range(20):  # further down than a path can say: no absolute path leads here
+        os.mkdir("d" * 250)
+        os.chdir("d" * 250)
+    here = os.stat(".").st_ino
+    Path("a.txt").write_text("a")
+    save(["a.txt", f"{project}/top.txt"])
+    assert noop.up_to_date(["r"]) == 3
+    Path("a.txt").write_text("b")
+    assert changed() == ["a.txt"]
+    assert os.stat(".").st_ino == here
+    os.chdir(project)
+
+
 PATHS = st.lists(
     st.sampled_from(["a", "b/c", "b/d", "/e/f", "/e/g", "../h", "/", "b/", "i//j", "./k", "b/c/l"]), max_size=30
 )

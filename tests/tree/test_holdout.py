@@ -67,6 +67,14 @@ def test_it_is_opened_for_the_final_node_and_told_of(project: Project) -> None:
     assert found.project.call("tree", "--tree-run-id", "x", "--validate-only").code == 0
 
 
+def test_a_sweep_that_fails_on_what_is_held_out_says_so(project: Project) -> None:
+    found = search(project)
+    found.build()
+    project.write("list.hook", "exit 3\n")
+    said = opened(found, code=1)
+    assert "the sweep of d0.n0 on what is held out failed: exit status 3" in said.out + said.err
+
+
 def test_the_same_question_is_answered_from_the_record(project: Project) -> None:
     found = search(project)
     found.build()

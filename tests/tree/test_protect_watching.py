@@ -27,6 +27,7 @@ from pipeline.tree.run.records import save
 
 FILES = {
     "repo/sweep.py": "import csv\n",
+    "repo/setup.cfg": "x\n",
     "repo/bench/deep/load.py": "x\n",
     "repo/model.py": "x\n",
     "data/prices/a.csv": "1\n",
@@ -61,7 +62,11 @@ def bench(tmp_path: Path, processes: Processes) -> Iterator[Bench]:
         os.makedirs("runs/x")
         root = root_commit("repo", "x")
         save("runs/x/root.json", {"repo": "repo", "commit": root.commit, "tree": root.tree})
-        params = {"looked_in": [], "repo": ["sweep.py", "run", "bench/**"], "project": ["data/prices", "data/*.csv"]}
+        params = {
+            "looked_in": [],
+            "repo": ["sweep.py", "run", "bench/**", "*.cfg"],
+            "project": ["data/prices", "data/*.csv"],
+        }
         reads = {"root": ["runs/x/root.json"], "protected": ["p"], "in.in": ["data/read.csv", "data/prices"]}
         target = Target("x:protected", "protected", (), (), params)
         job = Job(target, reads, {"protected": ["p"]}, "log", processes, Workers(processes), SharedResources())
@@ -87,6 +92,7 @@ VOID = {
     "added": ("echo > bench/new.py", "bench/new.py was added while the command ran"),
     "added a link": ("ln -s . bench/new", "bench/new was added while the command ran"),
     "added an odd name": ("touch \"bench/$(printf 'a\\nb\\377')\"", r"bench/a\nb\udcff was added"),
+    "added at the top": ("echo > new.cfg", "new.cfg was added while the command ran"),
     "added too deep": (f"{DIG} bench", "cannot be listed any more (File name too long), where files are protected"),
     "project": ("echo 2 > ../../data/prices/a.csv", "{project}/data/prices is protected and was changed while"),
     "project, added": ("echo 2 > ../../data/new.csv", "{project}/data/*.csv is protected and was changed"),
@@ -97,7 +103,7 @@ FINE = {
     "nothing": ":",
     "reads": "cat sweep.py bench/deep/load.py ../../data/read.csv",
     "other files": "echo x > model.py; echo > new; mkdir benches; rm model.py",
-    "deep folders elsewhere": f"mkdir deep; {DIG} deep",
+    "deep folders elsewhere": f"mkdir deep; {DIG} deep",  # `*.cfg` is looked for above, and matches none in there
     "what Python compiles": "mkdir bench/deep/__pycache__; echo > bench/deep/__pycache__/load.pyc",
 }
 

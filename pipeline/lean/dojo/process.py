@@ -4,6 +4,7 @@ A Dojo may be lost under way: what was done is done again in the next one, where
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -69,6 +70,8 @@ def run_to_end(
 
 class DojoProcess(Repl):
     """A process that holds one Dojo; `file` is what that writes for Lean."""
+
+    encode = json.JSONEncoder().encode  # in ASCII: the path of a project need not be UTF-8
 
     def __init__(self, starter: Starter, env: Mapping[str, str], cwd: str) -> None:
         # -I: neither the folder it starts in nor PYTHON… of the caller has a say in what it imports

@@ -203,7 +203,8 @@ class ReplSession:
             if "error" in answer:
                 raise NotElaborated(answer["error"])
         else:
-            request = {"cmd": "tac", "sid": before, "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
+            # it went well once, perhaps with more heartbeats than are usual: 0 is no limit
+            request = {"cmd": "tac", "sid": before, "tactic": tactic, "timeout_ms": int(1000 * REPLAY), "heartbeats": 0}
             answer = warm.ask(request, REPLAY + 10, self._stop)
         return answer.get("sid", NOWHERE), tuple(answer.get("goals", [f"error: {answer.get('error')}"]))
 

@@ -65,7 +65,6 @@ HURRY = 0.25  # seconds that the answer has when it is not wanted any more: ofte
 PIECE = 1 << 16
 ENDING = 1.0  # seconds that it has to end when it has closed its output
 LAST_WORDS = 2000  # bytes
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
 
@@ -114,6 +113,8 @@ class Repl:
 
     It is used by one thread at a time; only `kill` may come from any other."""
 
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
     def __init__(self, command: LeanCommand, starter: Starter) -> None:
         """Start the process, which need not be ready yet."""
         self.starter = starter
@@ -152,7 +153,7 @@ class Repl:
     def ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
         word = secrets.token_hex(8)
         deadline = time.monotonic() + timeout
-        self._write(_encode({**request, "word": word}).encode() + b"\n", deadline)
+        self._write(self.encode({**request, "word": word}).encode() + b"\n", deadline)
         return self._answer(word.encode(), deadline, stop, HURRY)
 
     def _write(self, data: bytes, deadline: float) -> None:

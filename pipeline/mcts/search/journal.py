@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from pipeline.core.journal import Fields, Journal, JournalForm, Write, journal_line
 from pipeline.mcts.search.centralized import CentralizedSearch
@@ -31,20 +31,35 @@ def record_as_json(record: Any, whole: bool = True) -> dict[str, Any]:
 
 
 def record_from_json(kind: Any, value: Any) -> Any:
-    """A record of this kind, or one for each of a list."""
-    if isinstance(value, list):
-        return tuple([kind(*each) if isinstance(each, list) else record_from_json(kind, each) for each in value])
-    inner, fields = _inner_records(kind), dict(value)
-    return kind(**fields | {name: record_from_json(inner[name], fields[name]) for name in inner if name in fields})
+    """A record of this kind from its fields; a move from its pair.  Raises TypeError for anything else."""
+    if kind is WeightedMove:
+        return WeightedMove(*value)
+    fields = dict(_expect(value, dict, kind))
+    for name, (inner, listed) in _inner_records(kind).items():
+        if listed and fields.get(name) is not None:
+            fields[name] = tuple([record_from_json(inner, each) for each in _expect(fields[name], list, inner)])
+        elif name in fields and not listed:
+            fields[name] = record_from_json(inner, fields[name])
+    return kind(**fields)
+
+
+def _expect(value: Any, form: type, kind: Any) -> Any:
+    if not isinstance(value, form):
+        raise TypeError(f"a {form.__name__} is expected for {kind.__name__}, not a {type(value).__name__}")
+    return value
 
 
 @cache
-def _inner_records(kind: Any) -> dict[str, Any]:
-    """Kinds of the records in fields of a record, each by itself or several in a tuple."""
-    found = get_type_hints(kind)
-    while any(map(get_args, found.values())):
-        found = {name: (get_args(hint) or (hint,))[0] for name, hint in found.items()}
-    return {name: hint for name, hint in found.items() if hasattr(hint, "_fields")}
+def _inner_records(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """The fields of a record that hold records: their kind, and if there are several in a tuple."""
+    found = {}
+    for name, hint in get_type_hints(kind).items():
+        inner, listed = hint, False
+        while within := get_args(inner):
+            inner, listed = within[0], listed or get_origin(inner) is tuple
+        if hasattr(inner, "_fields"):
+            found[name] = inner, listed
+    return found
 
 
 CENTRALIZED, DISTRIBUTED = "centralized", "distributed"

@@ -27,7 +27,7 @@ from pipeline.proof.workers.best_first import BestFirstSearch, SearchOptions, Ta
 from pipeline.tactics.script import as_block
 
 NAME = "micro"
-CODE = "micro 4"  # raised when the same goal may end otherwise
+CODE = "micro 5"  # raised when the same goal may end otherwise
 LEAST_SECONDS = 0.02  # seconds: with less left nothing is asked
 RERUN_SECONDS = 30.0  # seconds for the whole proof once more, outside of the budget
 

@@ -125,7 +125,7 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
     if not done.ok and not isinstance(where, positions.EvalSlot):
         keep_printed(job, log)
         if part == positions.HOLDOUT_PART:
-            raise StageFailed(f"the sweep of {where} on step is held out failed: {done.why}", 1)
+            raise StageFailed(f"the sweep of {where} on what is held out failed: {done.why}", 1)
         raise baseline_failure(job.target.run, step, f"failed: {done.why}")
     if not done.ok and not limits.get("keep"):
         delete_tree(output)

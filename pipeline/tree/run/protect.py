@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from pipeline.core.graph import GLOB, covers_path
+from pipeline.core.graph import GLOB, covers_below, covers_path
 from pipeline.git.objects import LINK, TreeEntry, object_name, read_blobs, tree_changes, tree_entries
 from pipeline.git.repository import borrowed_objects
 from pipeline.machine.confine import Confinement, shield_name
@@ -260,20 +260,24 @@ def _matching_files(watch: ProtectionWatch) -> Iterator[str]:
         top = pattern
         while top and not os.path.isdir(f"{watch.folder}/{top}"):
             top = os.path.dirname(top)
-        yield from (path for path in _files_below(watch.folder, top) if covers_path(pattern, path))
+        yield from (path for path in _files_below(watch.folder, top, pattern) if covers_path(pattern, path))
 
 
-def _files_below(folder: str, top: str) -> Iterator[str]:
-    """The files and links below `top`, by their paths from `folder`; a folder that cannot be listed is an error."""
-    for at, inner, names in os.walk(f"{folder}/{top}", onerror=_raise):
+def _files_below(folder: str, top: str, pattern: str) -> Iterator[str]:
+    """The files and links below `top`, by their paths from `folder`.
+
+    A folder that cannot be listed is an error where it may hide a file that matches."""
+
+    def check(error: OSError) -> None:
+        # what is gone meanwhile hides nothing
+        if not isinstance(error, FileNotFoundError) and covers_below(pattern, os.path.relpath(error.filename, folder)):
+            raise error
+
+    for at, inner, names in os.walk(f"{folder}/{top}", onerror=check):
         inner[:] = [name for name in inner if name not in (".git", "__pycache__")]
         here = os.path.relpath(at, folder)
         for name in (*names, *(name for name in inner if os.path.islink(f"{at}/{name}"))):
             yield name if here == "." else f"{here}/{name}"
-
-
-def _raise(error: OSError) -> None:
-    raise error
 
 
 def _elsewhere_reason(watch: ProtectionWatch) -> str:
