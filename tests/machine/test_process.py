@@ -24,6 +24,7 @@ from pipeline.machine.process import (
     Exit,
     Processes,
     Redactor,
+    await_end,
     copy_redacted,
     has_ended,
     redact_text,
@@ -110,7 +111,7 @@ def started(processes: Processes, line: str) -> Popen[bytes]:
 
 def test_waiting_for_a_command_keeps_its_number_from_others(processes: Processes) -> None:
     child = started(processes, "exit 7")
-    assert has_ended(child, wait=True)
+    await_end(child)
     assert has_ended(child)
     assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
     processes.end(child)
