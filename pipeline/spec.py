@@ -134,12 +134,12 @@ class Item:
     def text(self, what: str) -> str:
         """A scalar as it is written: `0.10` stays `0.10`."""
         node = self.node
-        if isinstance(node, yaml.ScalarNode) and not self.is_null:
-            if "\0" in node.value:
-                self.wrong(f"{what}: a NUL character cannot be passed on")
-            return str(node.value)
         advice = ""
-        if self.is_null:
+        if isinstance(node, yaml.ScalarNode):
+            if not self.is_null:
+                if "\0" in node.value:
+                    self.wrong(f"{what}: a NUL character cannot be passed on")
+                return str(node.value)
             advice = f'; if the word is meant: "{node.value}"' if node.value else '; an empty text is ""'
         elif self.is_bare_name:
             advice = f'; in quotes it is text: "{{{cut_text(node.value[0][0].value)}}}"'

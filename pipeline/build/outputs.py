@@ -47,8 +47,9 @@ def log_if_any(path: str) -> str:
     return path if size else ""
 
 
-def unreadable_message(error: OSError) -> str:
-    return f"{error.filename} cannot be read: {error.strerror}"
+def unreadable_message(path: str, error: OSError) -> str:
+    """Message that names the file within `path` that cannot be opened; a read that fails names none."""
+    return f"{error.filename or path} cannot be read: {error.strerror or error}"
 
 
 # What file systems allow for a name, in bytes.
@@ -148,7 +149,7 @@ class Inputs:
         try:
             found = self._files.content(path)
         except OSError as error:
-            raise StageFailed(unreadable_message(error), 2) from error
+            raise StageFailed(unreadable_message(path, error), 2) from error
         if found == seen and path not in self.contents:
             return found
         recorded = self._recorded_content(path)

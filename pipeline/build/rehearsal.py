@@ -31,12 +31,7 @@ from pipeline.views.plan import BuildPlan, PlanItem, plan_reasons
 def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:
     rehearsal = _Rehearsal(session)
     for i in sorted(todo):  # the graph's order: each after all it reads from
-        try:
-            rehearsal.forecasts[i] = rehearsal.forecast(i)
-        except OSError as error:
-            target = session.graph.targets[i]
-            where = f"{session.plans[target.run].spec}:{target.line}"
-            raise SpecError(f"{where}: {target.name}: {unreadable_message(error)}") from error
+        rehearsal.forecasts[i] = rehearsal.forecast(i)
     return rehearsal.forecasts
 
 
@@ -63,18 +58,26 @@ class _Rehearsal:
         found = self._stale_reasons(target, receipt, recipe) if in_doubt else ()
         if ignored_by:
             return Forecast(IGNORED, found, ignored_by)
-        inputs = {p: self.after[p] if p in self.after else self.maker.files.content(p) for p in target.inputs}
+        inputs = {p: self.after[p] if p in self.after else self._content(target, p) for p in target.inputs}
         missing = (path for path, content in inputs.items() if content is None and path not in self.after)
         held_by = held_by or next(missing, "")
         return Forecast(self._action(target, receipt, recipe, inputs, bool(held_by)), found, held_by)
 
     def _stale_reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
-        content, receipts = self.maker.files.content, self.maker.receipts[target.run]
+        receipts = self.maker.receipts[target.run]
         if receipt is None:
             forgotten = FORGOTTEN if receipts.is_forgotten(target.name) else NEVER_BUILT
             return (Reason(FAILED_BEFORE if receipts.failure(target.name) else forgotten, ""),)
-        inputs = {path: content(path) for path in target.inputs}
-        return tuple(stale_reasons(receipt, recipe, inputs, {path: content(path) for path in target.outputs}))
+        inputs = {path: self._content(target, path) for path in target.inputs}
+        outputs = {path: self._content(target, path) for path in target.outputs}
+        return tuple(stale_reasons(receipt, recipe, inputs, outputs))
+
+    def _content(self, target: Target, path: str) -> str | None:
+        try:
+            return self.maker.files.content(path)
+        except OSError as error:
+            where = f"{self.session.plans[target.run].spec}:{target.line}"
+            raise SpecError(f"{where}: {target.name}: {unreadable_message(path, error)}") from error
 
     def _action(
         self,
@@ -108,7 +111,7 @@ class _Rehearsal:
         old = list(receipt.inputs.values())
         if len(old) != len(inputs) or any(b not in (None, a) for a, b in zip(old, inputs.values(), strict=True)):
             return True
-        return not outputs_intact(receipt, {path: self.maker.files.content(path) for path in target.outputs})
+        return not outputs_intact(receipt, {path: self._content(target, path) for path in target.outputs})
 
 
 class TargetStatus(NamedTuple):

@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
+from math import ceil
+from pathlib import Path
 from typing import Any
 
 from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
@@ -22,6 +24,7 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome
 from pipeline.core.text import join_names
 from pipeline.kinds import Follower
+from pipeline.machine.load import ROOT, usable_cpus
 from pipeline.machine.lock import lock_runs
 from pipeline.views.events import Build, Reporter
 from pipeline.views.reporters import REPORTERS, ReporterGroup
@@ -150,11 +153,12 @@ def _reporter(
     return ReporterGroup(group)
 
 
-def job_count(jobs: int, plans: Mapping[str, RunPlan]) -> int:
-    """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants."""
+def job_count(jobs: int, plans: Mapping[str, RunPlan], root: Path = ROOT) -> int:
+    """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants.
+
+    `root`: of the system's files that tell of CPUs; the part of a CPU that a quota may leave counts as one."""
     if jobs < 0:
         raise InvalidCommand(f"-n {jobs}: give 1 or more, or 0 for as many as there are CPUs")
     if jobs:
         return jobs
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(cpus, *(plan.at_once for plan in plans.values()))
+    return max(ceil(usable_cpus(root)), *(plan.at_once for plan in plans.values()))

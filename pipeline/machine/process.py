@@ -99,8 +99,17 @@ def redact_text(text: str, secrets: Mapping[str, str]) -> str:
     return Redactor(secrets).feed(text.encode(errors="surrogateescape"), last=True).decode(errors="replace")
 
 
-def has_ended(child: Popen[bytes], wait: bool = False) -> bool:
-    """Check if a child has ended, now or after a wait for it; how it ended is asked for later."""
+def has_ended(child: Popen[bytes]) -> bool:
+    """Check if a child has ended; how it ended is asked for later."""
+    return _look_for_end(child, wait=False)
+
+
+def await_end(child: Popen[bytes]) -> None:
+    """Wait for the end of a child; how it ended is asked for later."""
+    _look_for_end(child, wait=True)
+
+
+def _look_for_end(child: Popen[bytes], wait: bool) -> bool:
     if child.returncode is not None:
         return True
     if sys.platform == "darwin" and sys.version_info < (3, 13):  # whose Python has no waitid
@@ -208,7 +217,7 @@ class Processes:
             child = self.start(argv, env.variables, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:
                 with self.deadline(child, timeout) as late:
-                    has_ended(child, wait=True)
+                    await_end(child)
             except BaseException:
                 self.end(child)
                 raise
@@ -256,7 +265,7 @@ class Processes:
         """End the process group of `child`, politely first.  The guard ends what has left the group."""
         if not has_ended(child):
             with self.deadline(child, 0):
-                has_ended(child, wait=True)
+                await_end(child)
         self._reap(child)
 
     def _reap(self, child: Popen[bytes]) -> None:

@@ -137,8 +137,9 @@ def _agent_error(text: str) -> tuple[int | None, str]:
     elif last.get("is_error") is not True or str(last.get("subtype", "")).startswith(_OWN_LIMITS):
         return None, ""
     else:
-        texts, status = [last.get(name) for name in ("subtype", "error", "result")], last.get("api_error_status")
-    words = " ".join(word for text in texts if isinstance(text, str) and text != "success" for word in text.split())
+        texts = [said for name in ("subtype", "error", "result") if (said := last.get(name)) != "success"]
+        status = last.get("api_error_status")
+    words = " ".join(word for text in texts if isinstance(text, str) for word in text.split())
     match = _STATUS.search(words)
     return status if type(status) is int else int(match[1]) if match else None, words
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from importlib.util import find_spec
+from importlib import import_module
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
@@ -35,7 +35,6 @@ from pipeline.models.contract import (
     CallFailed,
     Question,
     Usage,
-    json_documents,
     last_value_at,
     usage_in,
     value_at,
@@ -145,9 +144,11 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
     """Ask a model by HTTP.  A reply may quote the key, and is redacted before anything else."""
     began = time.monotonic()
     key = _key(backend, question.role)
-    if not find_spec("httpx"):
+    try:
+        import_module("httpx")  # all of it: what it needs may be missing
+    except ImportError:
         what = "backend openai needs the package httpx: pip install 'coppice[openai]'"
-        raise BackendUnavailable(f"{question.role}: {what}")
+        raise BackendUnavailable(f"{question.role}: {what}") from None
     secrets = {backend["key_env"]: key} if key else {}
     fields = {name: backend[name] for name in PASSED_ON if name in backend}
     messages = [{"role": "user", "content": question.prompt}]
@@ -214,7 +215,12 @@ def _outage(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: floa
 
 
 def _complaint(body: str) -> str:
-    texts = (last_value_at(path, json_documents(body)) for path in COMPLAINTS)
+    try:
+        found: Any = json.loads(body)
+    except JSON_ERRORS:
+        return _line(body)
+    documents = found if isinstance(found, list) else [found]
+    texts = (last_value_at(path, documents) for path in COMPLAINTS)
     return _line(next((text for text in texts if isinstance(text, str)), body))
 
 

@@ -5,6 +5,7 @@ all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +29,8 @@ class Build(NamedTuple):
 class Reporter:
     """Listener to a build; this one ignores everything.
 
-    begin: remembers; effects start with `initialize`, from where on `complete_run` is sure to follow (doit's names)
+    begin: remembers; effects start with `initialize`, from where on `complete_run` is sure to follow (doit's names);
+    after `begin` all events are heard, also without `initialize`: another reporter's may have failed before
     stopping: nothing more will be started; called by any thread and by signal handlers, it sets a mark, no more
     target_progress: how far a target is"""
 
@@ -44,6 +46,8 @@ class Reporter:
     def target_progress(self, target: Target, line: str) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def complete_run(self) -> None: ...
+    def runtime_error(self, msg: str) -> None:
+        sys.stderr.write(f"{msg}\n")
 
 
 class Recorder(Reporter):

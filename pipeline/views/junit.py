@@ -6,13 +6,12 @@ import os
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, SKIPPED, Outcome
 from pipeline.store.files import write_whole
-from pipeline.views.events import Recorder
+from pipeline.views.events import Build, Recorder
 from pipeline.views.lines import log_tail
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -26,7 +25,8 @@ class JUnitReporter(Recorder):
         self.path = path
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # now: the end may be hours away
 
-    def initialize(self, tasks: Any, selected: Any) -> None:
+    def begin(self, build: Build) -> None:
+        super().begin(build)
         self.begun = datetime.now(UTC)
 
     def complete_run(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pipeline.core.graph import Target, room_label
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.core.text import duration, target_count
+from pipeline.views.events import Build
 from pipeline.views.lines import clean_line, encodable, failure_lines, outcome_line
 from pipeline.views.progress import Progress
 from pipeline.views.reporters import Console
@@ -173,7 +174,8 @@ class Screen:
         """Leave what was said, and nothing of the block."""
         self._closing.set()
         self._changed.set()
-        self._thread.join()
+        if self._thread.is_alive():  # it was opened
+            self._thread.join()
         self._draw([])
 
     def _draw_on(self) -> None:
@@ -221,12 +223,16 @@ class Screen:
 class LiveConsole(Console):
     """Reporter that takes events from the main thread while the screen's own thread draws."""
 
-    def initialize(self, tasks: Any, selected: Any) -> None:
+    def begin(self, build: Build) -> None:
+        super().begin(build)
         self.look = terminal_look(self.outstream.encoding, os.environ)
-        self.progress = Progress(self.build, time.monotonic())
+        self.progress = Progress(build, time.monotonic())
         self.screen = Screen(self.outstream, self._block)
         self._lock = Lock()
-        self.screen.open()
+
+    def initialize(self, tasks: Any, selected: Any) -> None:
+        if self.build.todo:
+            self.screen.open()
 
     def close(self, last: str) -> None:
         self.screen.say(last)

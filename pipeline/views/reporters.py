@@ -29,9 +29,12 @@ DOIT_RESULTS = {
 class JsonReporter(Recorder):
     """Reporter of one JSON document; whatever else would be printed during the build becomes part of it."""
 
-    def initialize(self, tasks: Any, selected: Any) -> None:
+    def begin(self, build: Build) -> None:
+        super().begin(build)
         self.printed, self.problems = StringIO(), StringIO()
         self._redirected = ExitStack()
+
+    def initialize(self, tasks: Any, selected: Any) -> None:
         self._redirected.enter_context(redirect_stdout(self.printed))
         self._redirected.enter_context(redirect_stderr(self.problems))
 

@@ -23,6 +23,7 @@ from pipeline.build.names import COMMANDS
 from pipeline.build.names import MEANINGLESS as MEANINGLESS_COMMANDS
 from pipeline.build.runner import ReceiptDatabase
 from pipeline.commands.command import MEANINGLESS_OPTIONS
+from pipeline.views.reporters import ReporterGroup
 
 DEFINITION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -110,6 +111,14 @@ EVENTS = {
 
 
 REPORTERS = [reporter.ConsoleReporter, reporter.ZeroReporter, reporter.ErrorOnlyReporter]
+
+
+def test_what_is_wrong_with_a_task_is_told_by_our_reporters(capsys: pytest.CaptureFixture[str]) -> None:
+    runner = Kept(InvalidTask("a task that is none"))
+    runner.reporter = ReporterGroup([])
+    runner.reporter.heard = []
+    assert runner.run_all(Dispatcher()) == 2
+    assert capsys.readouterr().err == "a task that is none\n"
 
 
 @pytest.mark.parametrize("made", REPORTERS)

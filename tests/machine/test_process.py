@@ -24,6 +24,7 @@ from pipeline.machine.process import (
     Exit,
     Processes,
     Redactor,
+    await_end,
     copy_redacted,
     has_ended,
     redact_text,
@@ -110,7 +111,7 @@ def started(processes: Processes, line: str) -> Popen[bytes]:
 
 def test_waiting_for_a_command_keeps_its_number_from_others(processes: Processes) -> None:
     child = started(processes, "exit 7")
-    assert has_ended(child, wait=True)
+    await_end(child)
     assert has_ended(child)
     assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
     processes.end(child)
@@ -148,7 +149,9 @@ def test_those_that_do_not_listen_are_waited_for_all_at_once(processes: Processe
 def guard_of(processes: Processes) -> psutil.Process:
     before = guards()
     shell(processes, "true")
-    (guard,) = guards() - before
+    while not (found := guards() - before):  # its words can be read a moment after it has started
+        time.sleep(0.01)
+    (guard,) = found
     return guard
 
 

@@ -227,6 +227,12 @@ def test_a_service_that_refuses_is_nobodys_failure(desk: CallContext, name: str)
     assert refused.value.usage == (Usage(0.5) if backend is CLAUDE else Usage())
 
 
+def test_the_message_of_a_failed_turn_is_shown_whatever_it_is(desk: CallContext) -> None:
+    do = 'print(\'{"type": "turn.failed", "error": {"message": "success"}}\'); sys.exit(75)'
+    with pytest.raises(BackendUnavailable, match="exit status 75: success: it says"):
+        asked(desk, CODEX, do=do)
+
+
 OWN = {
     "turns": of_claude(subtype="error_max_turns", result="connection pool half done"),
     "money": of_claude(subtype="error_max_budget_usd"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
@@ -122,6 +123,17 @@ def test_a_local_server_needs_no_key(desk: CallContext, server: Server) -> None:
     assert "Authorization" not in server.seen[0][1]
 
 
+def test_a_package_that_lacks_what_it_needs_is_unavailable_with_how_to_get_it(
+    desk: CallContext, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "httpx.py").write_text("import not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "httpx", raising=False)
+    with pytest.raises(BackendUnavailable, match=r"^ideas: backend openai needs .*: pip install 'coppice\[openai\]'$"):
+        told(desk, server)
+    assert not server.seen
+
+
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
 def test_a_server_that_is_busy_is_asked_again_when_it_says(desk: CallContext, server: Server, status: int) -> None:
     server.replies = [now(status), now(status), said()]
@@ -162,10 +174,19 @@ def test_a_refusal_is_final_and_says_in_a_line_what_the_server_says(
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("body", [b"bad gateway", {"error": "bad gateway"}, {"detail": "bad gateway"}])
+COMPLAINING = [b"bad gateway", {"error": "bad gateway"}, {"detail": "bad gateway"}, [{"error": "bad gateway"}]]
+
+
+@pytest.mark.parametrize("body", COMPLAINING)
 def test_complaints_are_found_where_servers_put_them(desk: CallContext, server: Server, body: Any) -> None:
     server.replies = [Say(400, body)]
     with pytest.raises(BackendUnavailable, match=r"status 400: bad gateway$"):
+        told(desk, server)
+
+
+def test_of_several_documents_all_are_shown(desk: CallContext, server: Server) -> None:
+    server.replies = [Say(400, b'{"error": "bad gateway"}\n{"error": "no model"}')]
+    with pytest.raises(BackendUnavailable, match=r'status 400: {"error": "bad gateway"} {"error": "no model"}$'):
         told(desk, server)
 
 

@@ -409,6 +409,32 @@ def test_a_file_that_cannot_be_read_fails_its_target_alone(project: Project) -> 
     assert project.read("runs/x/a") == "2"
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="a file that opens and cannot be read is Linux's")
+def test_an_input_that_opens_and_cannot_be_read_is_named(project: Project) -> None:
+    project.spec("x", noting("src"))
+    (project.root / "src").symlink_to("/proc/self/mem")
+    why = "src cannot be read: Input/output error"
+    said = project.coppice("run", "x")
+    assert (said.returncode, said.stdout.partition("\n")[0]) == (1, f"failed x:s ({why})")
+    for words in (["why", "x"], ["plan"]):
+        said = project.coppice(*words)
+        assert said.returncode == 2
+        assert re.fullmatch(rf"coppice: specs/x.yaml:\d+: x:s: {why}\n", said.stderr)
+
+
+def test_a_store_that_fails_is_not_taken_for_an_input(project: Project) -> None:
+    project.write("src", "1")
+    project.spec("x", noting("src"))
+    built(project)
+    (project.root / "runs/x/a").unlink()
+    (stored,) = project.root.rglob("results/*/*")
+    stored.unlink()
+    stored.mkdir()
+    said = project.coppice("plan")
+    assert said.returncode == 1
+    assert re.fullmatch(r"coppice: \S*/results/\S*: Is a directory\n", said.stderr)
+
+
 def as_anybody(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
     """The command, run by who may not read what is not meant for him."""
     prefix = []

@@ -1,5 +1,6 @@
 """What `coppice run` says where nobody watches: a line an event, and which reporter says what."""
 
+import json
 import re
 from io import StringIO
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.building import demo_of, fine_and_bad
 from kit.project import Project
+from kit.tree_runs import small_search
 
 from pipeline.commands.exits import OUTPUT_CLOSED
 from pipeline.core.graph import Target
@@ -146,6 +148,18 @@ def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:
     with pytest.raises(OSError, match="disk full"):
         reporters.complete_run()
     assert sorted(ended) == ["display", "file"]
+
+
+@pytest.mark.parametrize("options", [(), ("--reporter", "json"), ("--junit", "junit.xml")])
+def test_an_error_before_a_reporter_has_started_is_told_as_it_is(project: Project, options: tuple[str, ...]) -> None:
+    small_search(project)
+    (project.root / "runs/x/events.jsonl").mkdir(parents=True)
+    said = project.call("run", *options, "x")
+    assert (said.code, said.err) == (1, "coppice: runs/x/events.jsonl: Is a directory\n")
+    if "json" in options:
+        assert {task["status"] for task in json.loads(said.out)["tasks"]} == {SKIPPED}
+    else:
+        assert re.match(r"\d+ targets: 0 built", said.out)
 
 
 def outcome(status: str) -> Outcome:

@@ -12,6 +12,7 @@ from io import TextIOWrapper
 import pytest
 from kit.project import COPPICE, PATIENCE, Project, environment
 from kit.terminal import Terminal
+from kit.tree_runs import small_search
 
 from pipeline.views.live import STOPPED_SECONDS, Screen, ScreenLine
 
@@ -142,6 +143,17 @@ def test_the_terminal_is_in_order_after_an_error_of_the_tool(start: Start, proje
     in_order(terminal)
     assert "running" not in terminal.seen
     assert "No such file or directory" in terminal.seen
+
+
+def test_an_error_before_the_display_is_up_is_told_as_it_is(start: Start, project: Project) -> None:
+    small_search(project)
+    (project.root / "runs/x/events.jsonl").mkdir(parents=True)
+    terminal = start("run", "x")
+    assert terminal.end() == 1
+    in_order(terminal)
+    summary, error = terminal.screen.rows[:-1]
+    assert re.match(r"\d+ targets: 0 built", summary)
+    assert error == "coppice: runs/x/events.jsonl: Is a directory"
 
 
 def test_ctrl_c_says_what_it_waits_for(start: Start, project: Project) -> None:
