@@ -31,7 +31,7 @@ from pipeline.core.outcome import FAILED, FRESH, IGNORED
 from pipeline.core.text import join_names, target_count
 from pipeline.errors import BuildInterrupted
 from pipeline.machine.process import BuildStopping
-from pipeline.store.receipts import FORGOTTEN, receipt_entry
+from pipeline.store.receipts import FORGOTTEN, ReceiptLine
 from pipeline.store.receipts import IGNORED as IGNORED_LINE
 
 
@@ -105,7 +105,7 @@ class ReceiptDatabase:
         return {}
 
     def _append(self, name: str, event: str) -> None:
-        self.session.maker.receipts[name.partition(":")[0]].append([receipt_entry(name, event, {})])
+        self.session.maker.receipts[name.partition(":")[0]].append([ReceiptLine(name, event, {})])
 
     def close(self) -> None:
         self.session.sync_receipts()

@@ -1,7 +1,4 @@
-"""Records of results: the outcome of a target, a forecast, the report of a gc.
-
-A target's status is one of FRESH, RECALLED, BUILT, FAILED; SKIPPED and IGNORED were not even looked at; no build has
-looked at one that is STALE.  A forecast has an action besides: RUN, MAYBE or HELD."""
+"""Records of results: the outcome of a target, a forecast, the report of a gc."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from pipeline.core.freshness import Reason, Receipt
 from pipeline.core.schedule import Schedule
 from pipeline.core.text import join_names
 
+# The status of a target.
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
 SKIPPED, IGNORED = "skipped", "ignored"  # these were not even looked at
 STALE = "stale"  # of one that no build has looked at
@@ -41,7 +39,7 @@ def needs_message(names: Sequence[str]) -> str:
     return f"needs {join_names(names)}"
 
 
-# Or FRESH, RECALLED or IGNORED, as an outcome.
+# The action of a forecast; or FRESH, RECALLED or IGNORED, as an outcome.
 RUN, MAYBE, HELD = "run", "maybe", "held"
 
 

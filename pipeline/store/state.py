@@ -51,12 +51,6 @@ def stat_signature(s: os.stat_result) -> int:
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 
-def changed_inputs(run: str, head: StateHead, written: int) -> list[str]:
-    """List the files that are not as they were, from the look that led to this build if the state is the same."""
-    looked, found = noop.LAST_LOOK.get(run, (None, []))
-    return found if looked == written else noop.changed_files(head.files, head.signatures)
-
-
 def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
     """Load both parts of the state and when it was written.  All of it is checked, because it is believed."""
     loaded = noop.load_head(run)
