@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.core.freshness import Reason, Receipt
-from pipeline.core.schedule import Schedule
 from pipeline.core.text import join_names
 
 # The status of a target.
@@ -53,27 +51,6 @@ class Forecast(NamedTuple):
     action: str
     reasons: tuple[Reason, ...] = ()
     held_by: str = ""
-
-
-def wall_time(
-    seconds: Mapping[int, float],
-    above: Mapping[int, Iterable[int]],
-    rooms_of: Mapping[int, tuple[str, ...]],
-    rooms: Mapping[str, int],
-    jobs: int,
-) -> float:
-    """Time from the first start to the last end, with `jobs` at once as far as their rooms allow."""
-    schedule = Schedule(above, rooms_of, rooms)
-    running: list[tuple[float, int]] = []
-    now = 0.0
-    while True:
-        while len(running) < jobs and (i := schedule.start()) is not None:
-            heappush(running, (now + seconds[i], i))
-        if not running:
-            return now
-        now, ended = heappop(running)
-        schedule.release(ended)
-        schedule.finish(ended, ok=True)
 
 
 class FileCount(NamedTuple):
