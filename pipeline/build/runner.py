@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 from doit.dependency import DependencyStatus
 from doit.runner import FAILURE, Runner
@@ -118,13 +118,6 @@ SYNC_SECONDS = 0.05
 WAKE_SECONDS = 1.0
 
 
-class TaskSelection(NamedTuple):
-    """Part of a dispatcher that doit's runner asks for before our own loop takes over."""
-
-    tasks: dict[str, Any]
-    selected_tasks: list[str]
-
-
 class RoomRunner(Runner):  # type: ignore[misc]
     """Runs the stale targets of a session as their inputs get ready and their rooms have a place."""
 
@@ -139,7 +132,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(threads)]
         self._fault: BaseException | None = None
 
-    def run_tasks(self, _dispatcher: TaskSelection) -> None:
+    def run_tasks(self, _dispatcher: Any) -> None:
         with self._stop_on_signals():
             try:
                 self._start_threads()

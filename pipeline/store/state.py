@@ -33,7 +33,7 @@ class StateHead(NamedTuple):
 class StateDetails(NamedTuple):
     """Second part: what is needed once something did change."""
 
-    contents: list[str]  # sha256 of each file of Seen.files, or "" where it is none
+    contents: list[str]  # sha256 of each file of StateHead.files, or "" where it is none
     suspects: list[str]  # targets not known to be fresh
     watched: dict[str, list[str]]  # a folder or pattern that is read -> the files and folders behind it
 
