@@ -47,7 +47,7 @@ LIMITS = {"start_s": 6.0, "rss_mb": 1024.0}
 
 def command(processes: Processes) -> LeanCommand:
     found = ready_toolchain().command(REPL)
-    return replace(found, env=processes.environment("benchmark", found.env, ())[0])
+    return replace(found, env=processes.environment("benchmark", found.env, ()).variables)
 
 
 def started(how: LeanCommand, processes: Processes) -> dict[str, float]:

@@ -66,7 +66,7 @@ from pipeline.machine.process import Processes
 root = root_of("repo", "bare")
 trees = Worktrees(root.repo, "runs/bare/cand")
 processes = Processes(["bare"])
-env, secrets = processes.environment("bare", {}, ())
+env = processes.environment("bare", {}, ())
 for i in range(int(sys.argv[1])):
     tree = trees.add(f"d0.n0.i{i}", root.commit)
     line = "printf 'config_id,status,score\\\\n0,ok,%s\\\\n' $(cat value) > ../../results.csv"

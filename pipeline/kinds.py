@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 class Follower(Protocol):
     """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end."""
 
-    def begin(self) -> None: ...
     def target_started(self, target: Target, new: bool) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def finish(self, stopped: bool) -> str: ...
@@ -110,10 +109,12 @@ class HoldoutModule(Protocol):
 
 
 class ProveModule(Protocol):
-    """Module for kinds with a `ledger` in their specs; its FLAGS stand for keys of a spec.
+    """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
     spec_for_bank: the spec of a bank that has none
     with_overrides: with values of options and variables in place of the spec's, by the keys of FLAGS and VARIABLES"""
+
+    VARIABLES: Sequence[Field]
 
     def spec_for_bank(self, bank: str) -> Any: ...
     def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any: ...
@@ -200,11 +201,6 @@ def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
 
 def flags(kind: str) -> Sequence[Field]:
     return cast("Sequence[Field]", _module(kind, "flags").FLAGS)
-
-
-def variables(kind: str) -> Sequence[Field]:
-    """Variables of the environment that say what flags may say."""
-    return cast("Sequence[Field]", _module(kind, "flags").VARIABLES)
 
 
 def schema(names: Iterable[str] = KINDS) -> Mapping[str, Any]:

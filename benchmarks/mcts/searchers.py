@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from benchmarks.bank import Metered, Patient
+from pipeline.lean.backends.table import proof_fault
 from pipeline.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
 from pipeline.mcts.run import engine
 from pipeline.mcts.run.evaluator import Evaluator
@@ -98,7 +99,7 @@ def searched(row: Row, theorem: Theorem, lean: Patient, how: How) -> Row:
         row.error = type(error).__name__
     row.all, row.python = round(meter.seconds() - begun, 3), round(time.process_time() - python, 3)
     if row.script:
-        row.error = engine.check_script(theorem, lean, row.script)
+        row.error = proof_fault(lean, theorem, row.script)
         row.solved = not row.error
     return row
 

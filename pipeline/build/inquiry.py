@@ -19,12 +19,11 @@ from pipeline.build.session import BuildSession
 from pipeline.core.freshness import Causes, Reason, StalePath
 from pipeline.core.graph import Target
 from pipeline.core.outcome import FRESH, IGNORED, Forecast
-from pipeline.core.text import join_names
+from pipeline.core.text import count_words, join_names
 from pipeline.store import state
 from pipeline.store.files import FOLDER, digest_entry
-from pipeline.views import info, why
-from pipeline.views.graph import STATUSES
-from pipeline.views.why import failure_text, shorten
+from pipeline.views import answers
+from pipeline.views.graph import count_statuses
 
 _CHUNK_BYTES = 1 << 20
 _MOST_FILES = 3
@@ -110,7 +109,7 @@ def _file_changes(old: dict[str, str], now: dict[str, str | None]) -> Iterator[s
         elif name not in now:
             yield f"{name} is gone"
         elif old[name] != now[name]:
-            yield f"{name} {shorten(old[name])} -> {shorten(now[name])}"
+            yield f"{name} {answers.shorten(old[name])} -> {answers.shorten(now[name])}"
 
 
 class Inquiry:
@@ -129,7 +128,7 @@ class Inquiry:
         (i,) = own
         name, forecast = self.graph.targets[i].name, self.forecasts.get(i, Forecast(FRESH))
         causes = map(self._cause, self.causes.chains(i)) if i in self.causes.own else ()
-        return why.answer_text(name, forecast, [*causes], self._failures([i]))
+        return answers.answer_text(name, forecast, [*causes], self._failures([i]))
 
     def explain_together(self, title: str, own: Collection[int]) -> str:
         """Explain many targets: those stale by themselves, grouped by their reasons."""
@@ -144,8 +143,8 @@ class Inquiry:
         ]
         stale = [i for i in own if i in self.causes.own and not self._is_left_out(i)]
         below = sum(not self.causes.own[i] for i in stale)
-        numbers = why.StaleCounts(len(own), len(stale), below, [*left_out.items()])
-        return why.summary_text(title, numbers, groups, self._failures(own))
+        numbers = answers.StaleCounts(len(own), len(stale), below, [*left_out.items()])
+        return answers.summary_text(title, numbers, groups, self._failures(own))
 
     def is_fresh(self, i: int) -> bool:
         """Check that there is nothing to report of it but that it is fresh."""
@@ -154,7 +153,7 @@ class Inquiry:
     def _is_left_out(self, i: int) -> bool:
         return i in self.forecasts and self.forecasts[i].action == IGNORED
 
-    def _cause(self, chain: StalePath) -> why.Cause:
+    def _cause(self, chain: StalePath) -> answers.Cause:
         """Describe a cause, with what can still be shown of the old contents."""
         target = self.graph.targets[chain.path[-1]]
         way = []
@@ -163,9 +162,9 @@ class Inquiry:
             linking = next(path for path in self.graph.targets[below].inputs if path in made)
             way.append((self.graph.targets[above].name, linking))
         reasons = tuple((reason, remark_on(self.session, target, reason)) for reason in chain.reasons)
-        return why.Cause(target.name, tuple(way), reasons, chain.alike)
+        return answers.Cause(tuple(way), reasons, chain.alike)
 
-    def _failures(self, wanted: Collection[int]) -> why.Failures:
+    def _failures(self, wanted: Collection[int]) -> answers.Failures:
         """Collect last failures of stale targets that these are made from, themselves included."""
         targets = [self.graph.targets[i] for i in sorted(self.graph.upstream(wanted) & self.causes.own.keys())]
         recorded = [(t.name, self.session.maker.receipts[t.run].failure(t.name)) for t in targets]
@@ -180,20 +179,20 @@ def target_info(session: BuildSession, i: int, with_status: bool) -> tuple[str, 
     makers = {path: graph.targets[graph.writer[path]].name if path in graph.writer else "" for path in target.inputs}
     receipt, failure = receipts.receipt(target.name), receipts.failure(target.name)
     rows = [
-        ("status", [*info.status_lines(*standing)] if standing else []),
-        *{**kinds.describe(plan.kind, target), **dict(info.limit_rows(target.limits, plan.rooms))}.items(),
-        ("reads", info.read_lines(makers)),
+        ("status", [*answers.status_lines(*standing)] if standing else []),
+        *{**kinds.describe(plan.kind, target), **dict(answers.limit_rows(target.limits, plan.rooms))}.items(),
+        ("reads", answers.read_lines(makers)),
         ("writes", target.outputs),
-        ("made", [info.result_line(receipt)] if receipt else []),
-        ("failed", [failure_text(failure)] if failure else []),
+        ("made", [answers.result_line(receipt)] if receipt else []),
+        ("failed", [answers.failure_text(failure)] if failure else []),
     ]
-    return info.details_text(target.name, rows), standing is None or standing.status == FRESH
+    return answers.details_text(target.name, rows), standing is None or standing.status == FRESH
 
 
 def run_info(session: BuildSession, run: str, with_status: bool) -> tuple[str, bool]:
     plan, own = session.plans[run], session.select([run])
     declared = {"spec": plan.spec, "kind": plan.kind, "store": plan.store, "targets": str(len(own))}
-    rows = [*((word, [text]) for word, text in declared.items()), ("rooms", info.room_lines(plan.rooms))]
+    rows = [*((word, [text]) for word, text in declared.items()), ("rooms", answers.room_lines(plan.rooms))]
     return _group_info(session, run, rows, own, with_status)
 
 
@@ -204,10 +203,10 @@ def step_info(session: BuildSession, word: str, own: Collection[int], with_statu
 
 
 def _group_info(
-    session: BuildSession, title: str, rows: Iterable[info.TextRow], own: Collection[int], with_status: bool
+    session: BuildSession, title: str, rows: Iterable[answers.TextRow], own: Collection[int], with_status: bool
 ) -> tuple[str, bool]:
     """Add to the rows how many targets have each status."""
     statuses = target_statuses(session, own) if with_status else {}
-    counted = Counter(statuses[i].status for i in own if i in statuses)
-    counts = {status: counted[status] for status in STATUSES if counted[status]}
-    return info.details_text(title, [*rows, ("status", info.count_lines(counts))]), counts.keys() <= {FRESH}
+    counts = count_statuses(statuses[i].status for i in own if i in statuses)
+    lines = [count_words(counts)] if counts else []
+    return answers.details_text(title, [*rows, ("status", lines)]), counts.keys() <= {FRESH}

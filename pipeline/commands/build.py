@@ -38,9 +38,8 @@ class FollowerReporter(Reporter):
     def initialize(self, tasks: Any, selected: Any) -> None:
         own = {i: target for i, target in enumerate(self.build.targets) if target.run == self._run}
         todo = [target for i, target in own.items() if i in self.build.todo]
-        follower = kinds.ability_module(self._kind, kinds.FOLLOW).follower(self._run, [*own.values()], todo)
-        follower.begin()
-        self._follower = follower
+        module = kinds.ability_module(self._kind, kinds.FOLLOW)
+        self._follower = module.follower(self._run, [*own.values()], todo)
 
     def stopping(self, why: str) -> None:
         self._stopped = True

@@ -149,9 +149,8 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         try:
             check_whole(self.words, parser)
             options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
-            valued = {f"--{name[:-1]}" for name in parser.get_long() if name.endswith("=")}
-            valued |= {f"-{name}" for name in re.findall("(.):", parser.get_short())}
-            parts = [part for name, value in options for part in ([name, value] if name in valued else [name])]
+            switches = {name for name, _ in options if parser.get_option(name)[0].type is bool}
+            parts = [part for name, value in options for part in ([name] if name in switches else [name, value])]
             params, words = parser.parse(parts + words)
         except (CmdParseError, GetoptError) as error:
             raise InvalidCommand(self.mistake_line(error)) from error

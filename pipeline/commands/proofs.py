@@ -34,7 +34,7 @@ PROVING = kinds.ability_module(PROOF, kinds.PROVE)
 def spec_with_options(command: str, spec: Any, params: Mapping[str, Any]) -> Any:
     """Apply options and environment to a spec: options go before the environment, that before the spec."""
     values: dict[str, Any] = {}
-    for flag in kinds.variables(PROOF):
+    for flag in PROVING.VARIABLES:
         if text := os.environ.get(flag.variable, ""):
             node = parse(text.encode(errors="surrogateescape"), flag.variable).node
             values[flag.key] = flag.read(TypedItem("environment", node), flag.variable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # A step may read from ten thousand others; so many of them are named.
 MOST_NAMED = 3
@@ -21,6 +21,11 @@ def plural(number: int, what: str) -> str:
 
 def target_count(targets: int) -> str:
     return plural(targets, "target")
+
+
+def count_words(counts: Mapping[str, int]) -> str:
+    """Format counts: `23 fresh, 1 stale`."""
+    return ", ".join(f"{number} {word}" for word, number in counts.items() if number)
 
 
 def join_names(names: Sequence[str], most: int = MOST_NAMED) -> str:

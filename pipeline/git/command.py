@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 
 from pipeline.errors import cut_text
-from pipeline.machine.process import has_ended, signal_group
+from pipeline.machine.process import has_ended, set_variables, signal_group
 from pipeline.store.flock import file_lock
 
 TIMEOUT = 600.0
@@ -49,6 +49,8 @@ _CONFIG = {
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
+# What is changed, in a form to be parsed.
+STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
 # Only the configuration of the repository is read.
 SETTINGS = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -103,14 +105,13 @@ def git(
 
     `keep`: locks that stay locked until git has ended, even if we are killed meanwhile."""
     places = {"GIT_DIR": repo, "GIT_WORK_TREE": work, "GIT_INDEX_FILE": index}
-    env = _environment() | SETTINGS | {name: place for name, place in places.items() if place}
+    env = set_variables(_ALLOWED) | SETTINGS | {name: place for name, place in places.items() if place}
     return _run(words, env, cwd or work or repo or None, stdin, keep, timeout)
 
 
 def users_git(*words: str, cwd: str) -> bytes:
     """Run git with the user's own configuration: only to read it, and to learn which repositories it trusts."""
-    home = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
-    env = _environment() | home | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    env = set_variables((*_ALLOWED, "HOME", "XDG_CONFIG_HOME")) | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     return _run(words, env, cwd, b"", (), TIMEOUT)
 
 
@@ -129,10 +130,6 @@ def checked_sha(text: str) -> str:
 def split_names(listed: bytes) -> list[str]:
     """The names of a list that ends each with a NUL; they need not be UTF-8."""
     return [os.fsdecode(name) for name in listed.split(b"\0")[:-1]]
-
-
-def _environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in _ALLOWED if name in os.environ}
 
 
 def _run(

@@ -14,7 +14,7 @@ from hashlib import sha1
 from typing import NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.git.command import CandidateProblem, GitProblem, checked_sha, git, split_names
+from pipeline.git.command import STATUS, CandidateProblem, GitProblem, checked_sha, git, split_names
 from pipeline.git.objects import (
     Counts,
     counts_of,
@@ -207,10 +207,8 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
         worktree.git("read-tree", "-m", parent, index=index)
     if repositories_within:
         _take_in_repositories(worktree, index)
-    try:
+    with _candidate_problems("the files cannot be committed"):
         worktree.git("add", "--all", index=index)
-    except GitProblem as problem:
-        raise CandidateProblem(f"the files cannot be committed: {problem}") from problem
     return write_tree(worktree.repo, index, known)
 
 
@@ -274,11 +272,12 @@ def apply_patch(worktree: Worktree, patch: bytes) -> None:
 
 
 @contextmanager
-def _candidate_problems() -> Iterator[None]:
+def _candidate_problems(what: str = "the patch does not apply") -> Iterator[None]:
+    """Blame the candidate for what git refuses."""
     try:
         yield
     except GitProblem as problem:
-        raise CandidateProblem(f"the patch does not apply: {problem}") from problem
+        raise CandidateProblem(f"{what}: {problem}") from problem
 
 
 class CommitFacts(NamedTuple):
@@ -305,6 +304,5 @@ def worktree_head(worktree: Worktree) -> str:
 
 def worktree_changes(worktree: Worktree) -> list[str]:
     """Files of a worktree that were changed or added, without ignored ones."""
-    status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"]
-    listed = worktree.git(*status, index=f"{worktree.admin}/{PRISTINE}").decode(errors="replace")
-    return [row[3:] for row in listed.split("\0") if row]
+    listed = worktree.git(*STATUS, "--untracked-files=all", index=f"{worktree.admin}/{PRISTINE}")
+    return [row[3:] for row in listed.decode(errors="replace").split("\0") if row]

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pipeline.core.text import join_names
-from pipeline.git.command import GitProblem, git, repository_lock, split_names, users_git
+from pipeline.git.command import STATUS, GitProblem, git, repository_lock, split_names, users_git
 from pipeline.git.objects import EPOCH, has_commit, open_with_gitpython, tree_hash, write_commit
 from pipeline.git.refs import is_pinned, pin, pin_by_git
 from pipeline.store.files import read_bytes, write_whole
@@ -155,12 +155,11 @@ def check_clean(place: RepoLocation) -> None:
     """Refuse uncommitted changes: they would be in no candidate."""
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
     here = [] if own.startswith("..") else [f":(exclude,top,literal){own}"]
-    status = ["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal"]
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     # the user's own list of ignored files, such as those of an editor
     words = ("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile")
     ignored = os.fsdecode(users_git(*words, cwd=place.folder).removesuffix(b"\n"))
-    asked = ("-c", f"core.excludesFile={ignored}", *status, "--", ".", *here)
+    asked = ("-c", f"core.excludesFile={ignored}", *STATUS, "--untracked-files=normal", "--", ".", *here)
     if found := split_names(git(*asked, repo=place.git_dir, work=place.folder)):
         names = join_names([repr(name[3:])[1:-1] for name in found], _MOST_NAMED)
         what = "Root working tree must be clean: a search starts from a commit"
@@ -178,8 +177,9 @@ _OTHERS = ("ls-files", "-z", "--others", "--exclude-per-directory=.gitignore")
 _LEFT_OUT = {".git", "__pycache__"}
 
 
-def snapshot(place: RepoLocation, repo: str) -> str:
-    """Commit the files of a folder into `repo`."""
+def _snapshot_commit(place: RepoLocation, run: str) -> tuple[str, str]:
+    """Make the run's repository, and commit the files of a folder into it."""
+    repo = prepare_repository(run)
     found = sorted(set(_files_of_folder(place, repo)))
     if not found:
         raise GitProblem(f"{place.folder}: holds no files that are not ignored")
@@ -188,7 +188,7 @@ def snapshot(place: RepoLocation, repo: str) -> str:
         index = f"{scratch}/index"
         git("update-index", "--add", "-z", "--stdin", repo=repo, work=place.folder, index=index, stdin=listed)
         tree = git("write-tree", repo=repo, index=index).decode().strip()
-    return write_commit(repo, tree, (), EPOCH, _MESSAGE)
+    return repo, write_commit(repo, tree, (), EPOCH, _MESSAGE)
 
 
 def _files_of_folder(place: RepoLocation, repo: str) -> Iterator[str]:
@@ -255,11 +255,6 @@ def reopen_repository(path: str, run: str, commit: str) -> str:
         pin(repo, run, ROOT, commit)
     restore_setup(repo)
     return repo
-
-
-def _snapshot_commit(place: RepoLocation, run: str) -> tuple[str, str]:
-    repo = prepare_repository(run)
-    return repo, snapshot(place, repo)
 
 
 def _head_commit(place: RepoLocation, run: str) -> tuple[str, str]:

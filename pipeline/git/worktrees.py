@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from typing import NamedTuple
 
-from pipeline.git.command import TIMEOUT, GitProblem, checked_sha, git, repository_lock
+from pipeline.git.command import STATUS, TIMEOUT, GitProblem, checked_sha, git, repository_lock
 from pipeline.store.files import write_all, write_whole
 from pipeline.store.flock import LOCK_PATIENCE, file_lock
 from pipeline.store.folders import delete_tree, make_removable, read_file_text, remove_file, walk_folders
@@ -187,8 +187,7 @@ def _is_clean(tree: Worktree, commit: str) -> bool:
         return False
     if not _points_back(tree) or _unseen_by_git(tree.path):
         return False
-    status = ["status", "--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=normal"]
-    return not tree.git(*status, "--ignore-submodules=all", index=f"{tree.admin}/{PRISTINE}")
+    return not tree.git(*STATUS, "--ignored", "--untracked-files=normal", index=f"{tree.admin}/{PRISTINE}")
 
 
 def _check_out(tree: Worktree, commit: str, lock: int) -> None:

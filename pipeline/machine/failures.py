@@ -124,7 +124,5 @@ _OUTAGES: tuple[tuple[Callable[[FailureFacts], bool], str], ...] = (
 
 
 def outage_reason(failure: FailureFacts) -> str:
-    """Reason why a failure is an outage; empty where it is the candidate's own.
-
-    Only the candidate's own failure is a result.  An outage fails the target, is stored nowhere, and is tried again."""
+    """Reason why a failure is an outage; empty where it is the candidate's own."""
     return next((why for fits, why in _OUTAGES if fits(failure)), "")

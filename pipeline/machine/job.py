@@ -17,15 +17,7 @@ from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.core.graph import Target
 from pipeline.errors import writing
-from pipeline.machine.process import Processes, copy_redacted, has_ended, redact_text, unnamed_file
-
-
-class WorkerReply(NamedTuple):
-    """Answer of a worker: `error` is empty after a good call; `dead` is set when the process ended instead."""
-
-    error: str
-    dead: int | None = None
-    timed_out: bool = False
+from pipeline.machine.process import Environment, Exit, Processes, copy_redacted, has_ended, redact_text, unnamed_file
 
 
 class _Worker(NamedTuple):
@@ -43,27 +35,21 @@ class Workers:
         self._processes = processes
         self._of_thread = local()
 
-    def call(
-        self,
-        request: dict[str, Any],
-        env: Mapping[str, str],
-        log: str,
-        timeout: float | None,
-        secrets: Mapping[str, str],
-    ) -> WorkerReply:
-        worker = self._worker(env)
+    def call(self, request: dict[str, Any], env: Environment, log: str, timeout: float | None) -> str | Exit:
+        """Make a call: what went wrong, empty when nothing did; or how the process ended instead of an answer."""
+        worker = self._worker(env.variables)
         with self._processes.deadline(worker.process, timeout) as late:
             answer = _exchange(worker.process, request)
         if answer is not None and not late.is_set():
             try:
-                _move_printed(worker.printed, log, secrets)
+                _move_printed(worker.printed, log, env.secrets)
             except OSError:
                 if not answer:  # otherwise it is the same disk that the function tells of
                     raise
-            return WorkerReply(redact_text(answer, secrets) if answer else "")
+            return redact_text(answer, env.secrets) if answer else ""
         self._processes.end(worker.process)
-        _move_printed(worker.printed, log, secrets)
-        return WorkerReply("the worker process ended", worker.process.returncode, late.is_set())
+        _move_printed(worker.printed, log, env.secrets)
+        return Exit(worker.process.returncode, late.is_set())
 
     def _worker(self, env: Mapping[str, str]) -> _Worker:
         worker: _Worker | None = getattr(self._of_thread, "worker", None)

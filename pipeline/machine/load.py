@@ -22,30 +22,24 @@ def usable_cpus(root: Path = ROOT) -> float:
     """CPUs that this process may use, as limited by its control groups; a quota may be a fraction."""
     allowed = getattr(os, "sched_getaffinity", None)  # macOS has none
     cpus = len(allowed(0)) if allowed else os.cpu_count() or 1
-    return min([float(cpus), *cpu_quotas(root)])
+    return min([float(cpus), *_quotas(root)])
 
 
-def cpu_quotas(root: Path = ROOT) -> list[float]:
-    """CPUs by every limit that holds here: the limit of a group holds for all groups within it."""
-    return [quota for version, folder in _groups(root) if (quota := _quota(version, folder))]
-
-
-def _groups(root: Path) -> Iterator[tuple[int, Path]]:
-    """Folders of our groups and of those around them, with the version of control groups."""
+def _quotas(root: Path) -> Iterator[float]:
+    """Yield CPUs by the limits of our groups and of those around them: each holds for all groups within it."""
     for line in _text_at(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        version, mount = (1, root / "sys/fs/cgroup/cpu") if controllers else (2, root / "sys/fs/cgroup")
+        mount, names = root / "sys/fs/cgroup", ["cpu.max"]
+        if controllers:  # version 1
+            mount, names = mount / "cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
         # within a container the path may be that of the host, which is not mounted: what is mounted is its own group
         for part in (PurePosixPath(path), *PurePosixPath(path).parents):
-            yield version, mount / str(part).strip("/")
-
-
-def _quota(version: int, folder: Path) -> float | None:
-    names = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    quota, _, period = " ".join(_text_at(folder / name).strip() for name in names).partition(" ")
-    return int(quota) / int(period) if quota.isdigit() and period else None
+            folder = mount / str(part).strip("/")
+            quota, _, period = " ".join(_text_at(folder / name).strip() for name in names).partition(" ")
+            if quota.isdigit() and int(quota) and period:
+                yield int(quota) / int(period)
 
 
 def _text_at(path: Path) -> str:

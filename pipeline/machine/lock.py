@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.errors import RunLocked
 from pipeline.store import noop
 from pipeline.store.files import append_lines, write_whole
-from pipeline.store.flock import file_lock, try_lock
+from pipeline.store.flock import file_lock, lock_file, try_lock
 
 if TYPE_CHECKING:
     import psutil
@@ -234,8 +234,7 @@ def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator
 
 @contextmanager
 def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
-    os.makedirs(noop.folder(run), exist_ok=True)
-    with _open_file(f"{noop.folder(run)}/lock") as lock:
+    with lock_file(f"{noop.folder(run)}/lock") as lock:
         if takeover is None:
             _acquire_free(run, lock)
         before = _acquire_by_takeover(takeover, lock) if takeover else None
@@ -270,30 +269,16 @@ def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
     """Acquire the lock from its holder, which is given.  Of several who try, one has its turn; the others are too
     late, even when the lock is free by then."""
     run = takeover.run
-    with _open_file(f"{noop.folder(run)}/takeover") as turn:
+    with lock_file(f"{noop.folder(run)}/takeover") as turn:
         if not try_lock(turn):
             raise RunLocked(f"run {run} is being taken over by another process right now; wait for that one")
         if try_lock(lock):
             return None
         before = end_holder(takeover)
-        _await_release(run, lock, before)
+        last = time.monotonic() + HOLDER_KILL_AFTER
+        while not try_lock(lock):  # its threads may end a moment after the process, and the lock with the last
+            now = read_holder(run)
+            if time.monotonic() > last or (now and now.created_at != before.created_at):
+                raise RunLocked(f"{lock_message(run, now)}: the lock is not free yet; try again")
+            time.sleep(PAUSE)
     return before
-
-
-def _await_release(run: str, lock: int, before: Holder) -> None:
-    """Wait for the lock of a process that is gone: its threads may end a moment later, and the lock with the last."""
-    last = time.monotonic() + HOLDER_KILL_AFTER
-    while not try_lock(lock):
-        now = read_holder(run)
-        if time.monotonic() > last or (now and now.created_at != before.created_at):
-            raise RunLocked(f"{lock_message(run, now)}: the lock is not free yet; try again")
-        time.sleep(PAUSE)
-
-
-@contextmanager
-def _open_file(path: str) -> Iterator[int]:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        yield fd
-    finally:
-        os.close(fd)

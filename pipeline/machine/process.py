@@ -17,8 +17,9 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
+from operator import call
 from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import Event, Lock, Timer
@@ -147,6 +148,18 @@ class Exit(NamedTuple):
     timed_out: bool = False
 
 
+def set_variables(names: Iterable[str]) -> dict[str, str]:
+    """Our own variables of these names, as far as they are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+class Environment(NamedTuple):
+    """Variables of a command, and those of them whose values must not appear in logs."""
+
+    variables: dict[str, str]
+    secrets: Mapping[str, str] = {}
+
+
 class BuildStopping(Exception):
     """Refusal to start anything new, because the build is being interrupted."""
 
@@ -160,7 +173,7 @@ class Processes:
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
         self._marks = {run: os.path.abspath(f"runs/{run}") for run in runs}
-        self._base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+        self._base = set_variables(ALLOWED)
         self._locks = tuple(locks)
         self._live: dict[int, Popen[bytes]] = {}
         self._lock = Lock()
@@ -170,20 +183,17 @@ class Processes:
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-    def environment(
-        self, run: str, fixed: Mapping[str, str], passed: Sequence[str]
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """Environment of a step of `run`, and the part of it that must not appear in logs."""
-        secrets = {name: os.environ[name] for name in passed if name in os.environ}
-        return {**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets
+    def environment(self, run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> Environment:
+        """Environment of a step of `run`."""
+        secrets = set_variables(passed)
+        return Environment({**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets)
 
     def run(
         self,
         argv: Sequence[str],
-        env: Mapping[str, str],
+        env: Environment,
         log: str,
         timeout: float | None = None,
-        secrets: Mapping[str, str] | None = None,
         *,
         cwd: str | None = None,
         stdin: IO[bytes] | int = subprocess.DEVNULL,
@@ -193,9 +203,9 @@ class Processes:
         """Run to the end or the timeout; what is left of its process group is ended too.
 
         Without a `stdout` of its own, all that it prints goes to the log."""
-        with writing(log), open(log, "ab") as output, redacted_output(secrets or {}, output) as printed:
+        with writing(log), open(log, "ab") as output, redacted_output(env.secrets, output) as printed:
             out = printed if stdout is None else stdout
-            child = self.start(argv, env, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
+            child = self.start(argv, env.variables, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:
                 with self.deadline(child, timeout) as late:
                     has_ended(child, wait=True)
@@ -231,7 +241,7 @@ class Processes:
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **options: Any
     ) -> Popen[bytes]:
-        with confined.ready() if confined else nullcontext(_call) as within, self._lock:
+        with confined.ready() if confined else nullcontext(call) as within, self._lock:
             if self.stopping:
                 raise BuildStopping
             if self._guard is None:
@@ -308,7 +318,3 @@ class Processes:
         if self._guard is not None and self._guard.stdin is not None:
             with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
                 self._guard.stdin.write(line)
-
-
-def _call(do: Callable[[], Popen[bytes]]) -> Popen[bytes]:
-    return do()

@@ -101,30 +101,24 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     for target, goal in zip(searches, goals, strict=True):
         if goal == name and os.path.exists(path_of_port(target, "summary.json")):
             _, scenario, seed, _ = target.name.partition(":")[2].split(".", 3)
-            place = {"scenario": scenario, "seed": int(seed)}
-            found.append({**place, **_load_summary(target), **_last_iteration(target)})
+            found.append({"scenario": scenario, "seed": int(seed), **_load_search(target)})
     if not found:
         raise not_built(run, f"'{name}'")
     return {"run": run, "goal": name, "searches": found}
 
 
-def _load_summary(target: Target) -> Record:
-    path = path_of_port(target, "summary.json")
+def _load_search(target: Target) -> Record:
+    """Its summary, with the end and the way of its last iteration."""
+    path, trace = path_of_port(target, "summary.json"), path_of_port(target, TRACE)
     summary = _load_record(path)
     with intact(path):
         for name in ("status", "verified", "error", "to_proof", "reasons", "script", "iterations", "calls", "nodes"):
             if name not in summary:
                 raise KeyError(name)
-    return summary
-
-
-def _last_iteration(target: Target) -> Record:
-    """The end and the way of the last iteration."""
-    path = path_of_port(target, TRACE)
-    lines = split_lines(read_bytes(path))
-    with intact(f"{path}:{len(lines)}"):
+    lines = split_lines(read_bytes(trace))
+    with intact(f"{trace}:{len(lines)}"):
         last = json.loads(lines[-1]) if lines else {"reason": "", "selected_path": []}
-        return {"last": {name: last[name] for name in ("reason", "selected_path")}}
+        return {**summary, "last": {name: last[name] for name in ("reason", "selected_path")}}
 
 
 def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:

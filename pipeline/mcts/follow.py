@@ -24,8 +24,6 @@ class MctsFollower:
         self._reread = False  # the bank
         self._looked: set[str] = set()  # goals that were looked at now
 
-    def begin(self) -> None: ...
-
     def target_started(self, target: Target, new: bool) -> None: ...
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:

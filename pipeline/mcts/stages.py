@@ -63,9 +63,8 @@ def write_comparison(job: JobFiles) -> None:
         SearchFigures(scenario, seed, goal, **{**load(path), **refused.get(goal, {})})
         for (scenario, seed, goal), path in zip(params["cells"], job.reads["summaries"], strict=True)
     ]
-    facts = {name: params[name] for name in ("bank", "budget", "shared")}
-    facts = {"lean": load(input_path(job, "toolchain.json")), **facts}
-    comparison = comparison_record(params["scenarios"], searches, facts, rows["refused"])
+    lean, known = load(input_path(job, "toolchain.json")), {name: params[name] for name in ("bank", "budget", "shared")}
+    comparison = comparison_record(params["scenarios"], searches, {"lean": lean, **known}, rows["refused"])
     # scenarios in the order of the spec, which sorted keys would lose
     write(output_path(job, "comparison.json"), json.dumps(comparison, indent=1, ensure_ascii=False) + "\n")
     write(output_path(job, "comparison.csv"), searches_csv(searches))

@@ -18,7 +18,7 @@ from typing import Any
 from pipeline.errors import cut_text
 from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.failures import FailureFacts, describe_exit, outage_reason
-from pipeline.machine.process import BuildStopping, Exit, copy_redacted, redact_text, unnamed_file
+from pipeline.machine.process import BuildStopping, Environment, Exit, copy_redacted, redact_text, unnamed_file
 from pipeline.models import openai
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.contract import (
@@ -34,7 +34,7 @@ from pipeline.models.contract import (
     usage_in,
     value_at,
 )
-from pipeline.store.files import write_all
+from pipeline.store.files import read_bytes, write_all
 
 TIMEOUT = 3600.0
 
@@ -52,9 +52,9 @@ _LITELLM = re.compile(
 
 def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a command.  Its answer is what it printed, its answer file, or the text at a path of printed JSON."""
-    env, secrets = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
+    env = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
     began = time.monotonic()
-    ended, printed, written = _run(backend, question, desk, env, secrets)
+    ended, printed, written = _run(backend, question, desk, env)
     if desk.processes.stopping:
         raise BuildStopping  # it may have answered our signal by ending well, half done
     paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
@@ -66,21 +66,19 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
     text: Any = written if "answer_file" in _names(backend) else printed
     if "text" in paths:
         text = last_value_at(paths["text"][0], documents)
-    safe = redact_text(text, secrets) if isinstance(text, str) else None
+    safe = redact_text(text, env.secrets) if isinstance(text, str) else None
     answer = Answer(safe or "", usage, time.monotonic() - began)
-    _check_answer(backend, ended, printed, answer, secrets)
+    _check_answer(backend, ended, printed, answer, env.secrets)
     if safe is None:
         place = f"at '{paths['text'][0]}' of what it printed" if "text" in paths else "in {answer_file}"
         what = f"{os.path.basename(backend['run'][0])}: it ended well but gave no answer {place}"
         raise CallFailed(what, 1, answer.usage, answer.seconds)
     aider = [match[0] for match in _LITELLM.finditer(printed)]  # the last: a retry may have reached the model
-    trouble = redact_text(aider[-1], secrets) if aider else ""
+    trouble = redact_text(aider[-1], env.secrets) if aider else ""
     return answer._replace(model=backend.get("model", ""), trouble=trouble)
 
 
-def _run(
-    backend: BackendKeys, question: Question, desk: CallContext, env: Mapping[str, str], secrets: Mapping[str, str]
-) -> tuple[Exit, str, str | None]:
+def _run(backend: BackendKeys, question: Question, desk: CallContext, env: Environment) -> tuple[Exit, str, str | None]:
     """Run the command: its end, output and answer file.  Files stay out of the coder's folder, which is the change.
 
     The prompt is none of its words: a text that starts with `-` would be an option."""
@@ -94,15 +92,7 @@ def _run(
         try:
             cage = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
             ended = desk.processes.run(
-                argv,
-                env,
-                question.log,
-                timeout,
-                secrets,
-                cwd=question.folder,
-                stdin=stdin,
-                stdout=out,
-                confined=cage,
+                argv, env, question.log, timeout, cwd=question.folder, stdin=stdin, stdout=out, confined=cage
             )
         except OSError as error:
             if error.filename != argv[0]:
@@ -110,12 +100,9 @@ def _run(
             raise BackendUnavailable(f"{question.role}: cannot start '{argv[0]}': {error.strerror}") from error
         finally:
             with open(question.log, "ab") as log:
-                copy_redacted(out.fileno(), log, secrets)
+                copy_redacted(out.fileno(), log, env.secrets)
         out.seek(0)
-        written = None
-        if os.path.isfile(answer):
-            with open(answer, "rb") as file:
-                written = file.read().decode(errors="replace")
+        written = read_bytes(answer).decode(errors="replace") if os.path.isfile(answer) else None
         return ended, out.read().decode(errors="replace"), written
 
 

@@ -16,6 +16,7 @@ from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Que
 from pipeline.store.files import append_lines, whole_lines
 
 CALLS_FILE = "calls.jsonl"
+_NO_CALL = "not a recorded call; mend the line or remove it"
 _TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
 FIELD_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": int}
 
@@ -93,19 +94,17 @@ def _parse_call(line: bytes, where: str) -> Call:
         amounts = [valid_amount(number) for number in (record["seconds"], *record["usage"].values())]
         is_call = all(type(record[name]) is kind for name, kind in FIELD_TYPES.items()) and None not in amounts
         b64decode(record["patch"], validate=True)
-        call = Call(**{**record, "usage": Usage(**record["usage"])})
+        if is_call:
+            return Call(**{**record, "usage": Usage(**record["usage"])})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DamagedCall(f"{where}: not a recorded call; mend the line or remove it") from error
-    if not is_call:
-        raise DamagedCall(f"{where}: not a recorded call; mend the line or remove it")
-    return call
+        raise DamagedCall(f"{where}: {_NO_CALL}") from error
+    raise DamagedCall(f"{where}: {_NO_CALL}")
 
 
 class Calls:
     """The journal of calls of one target: after a break they are there the next time."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
         self.path = os.path.join(folder, CALLS_FILE)
 
     def read_all(self) -> list[Call]:
@@ -114,5 +113,5 @@ class Calls:
 
     def append(self, call: Call) -> None:
         """Append a call; it is on the disk when this returns."""
-        os.makedirs(self._folder, exist_ok=True)
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
         append_lines(self.path, call_line(call), cut=True, durable=True)

@@ -16,8 +16,6 @@ class ProofFollower:
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self._ended: dict[str, Target] = {}  # by stage, what is new
 
-    def begin(self) -> None: ...
-
     def target_started(self, target: Target, new: bool) -> None: ...
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:

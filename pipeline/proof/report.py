@@ -16,7 +16,6 @@ from pipeline.core.text import duration, plural
 from pipeline.goals.bank import Bank, Refusal, theorem_of
 from pipeline.goals.lean_files import Proof
 from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
-from pipeline.views.pages import drawing
 from pipeline.views.pages.charts import ChartLine, line_chart, stairs
 from pipeline.views.pages.drawing import Scale, amount_scale, decades, html_page, html_table
 
@@ -173,7 +172,7 @@ def results_page(run: str, results: Record, bank: Bank, records: Sequence[Sample
         *_goals_table(records),
         *_refused_table(bank.refused),
     ]
-    return html_page(f"{run}: {results_headline(results)}", parts, f"{PAGE_STYLE}\n{drawing.chart_style()}")
+    return html_page(f"{run}: {results_headline(results)}", parts, PAGE_STYLE)
 
 
 def _figures_table(results: Record) -> Iterator[str]:

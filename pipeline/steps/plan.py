@@ -46,12 +46,12 @@ def target_columns(run: str, step: Step, folder: str) -> TargetColumns:
     start = f"{run}:{step.name}"
     names = [f"{start}.{label}" for label in step.matrix.labels] if step.matrix.columns else [start]
     if long := [name for name in names if len(name.encode()) > _SHORT]:
-        step.item.wrong(f"{cut_text(long[0])} is too long for the name of a target: at most 200 bytes")
+        step.keys.item.wrong(f"{cut_text(long[0])} is too long for the name of a target: at most 200 bytes")
     if len({*names}) < len(names):
         seen: dict[str, int] = {}
         second = next(i for i, name in enumerate(names) if seen.setdefault(name, i) != i)
         both = f"{row_text(step.matrix.row(seen[names[second]]))} and {row_text(step.matrix.row(second))}"
-        step.item.wrong(f"step {step.name}: the values {both} both make target {names[second]}")
+        step.keys.item.wrong(f"step {step.name}: the values {both} both make target {names[second]}")
     writes = [(port, [_outputs(file, step, folder) for file in files]) for port, files in step.writes.items()]
     return TargetColumns(step, names, writes)
 
@@ -102,31 +102,27 @@ def output_paths(every: Iterable[TargetColumns]) -> dict[str, str]:
 
 def _refuse_clash(every: Sequence[TargetColumns]) -> NoReturn:
     writer: dict[str, tuple[Step, str]] = {}
-    for path, step, name in _each_output(every):
-        if path in writer:
-            step.at("writes").wrong(
-                f"{path} is written by both {_writer_text(writer[path])} and {name};"
-                " give each its own, for instance with the names of its `for:` in the path"
-            )
-        writer[path] = (step, name)
+    for slots in every:
+        for name, *groups in zip(slots.names, *[column for _, column in slots.groups()], strict=True):
+            for path in chain(*groups):
+                if path in writer:
+                    slots.step.keys.at("writes").wrong(
+                        f"{path} is written by both {_writer_text(writer[path])} and {name};"
+                        " give each its own, for instance with the names of its `for:` in the path"
+                    )
+                writer[path] = (slots.step, name)
     for folder, (step, name) in {posixpath.dirname(path): by for path, by in writer.items()}.items():
         above = folder
         while above:
             if above in writer:
                 other = f"{above} is an output of {_writer_text(writer[above])}"
-                step.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
+                step.keys.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
             above = posixpath.dirname(above)
     raise AssertionError("no two outputs are in each other's way")
 
 
-def _each_output(every: Iterable[TargetColumns]) -> Iterator[tuple[str, Step, str]]:
-    for slots in every:
-        for name, *groups in zip(slots.names, *[column for _, column in slots.groups()], strict=True):
-            yield from ((path, slots.step, name) for group in groups for path in group)
-
-
 def _writer_text(writer: tuple[Step, str]) -> str:
-    return f"{writer[1]} (line {writer[0].item.line})"
+    return f"{writer[1]} (line {writer[0].keys.item.line})"
 
 
 Row = tuple[str, ...]
@@ -214,7 +210,7 @@ def plan(spec: StepsSpec) -> Iterator[Target]:
     by_step = {step.name: target_columns(spec.name, step, folder) for step in spec.steps}
     if (count := sum(len(group.names) for group in by_step.values())) > spec.max_targets:
         too_many = f"the run has {count} targets, more than the {spec.max_targets} allowed"
-        spec.steps[0].item.wrong(f"{too_many}; if that is meant, raise `max_targets:`")
+        spec.steps[0].keys.item.wrong(f"{too_many}; if that is meant, raise `max_targets:`")
     reads = ReadFinder(folder, by_step, output_paths(by_step.values()))
     for group in by_step.values():
         yield from _targets(group, reads.find(group), folder)
@@ -230,7 +226,7 @@ def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder:
         row_ports(group.groups(), size),
         _params(step, reads, folder),
         repeat(step.limits, size),
-        repeat(step.at("reads").line, size),
+        repeat(step.keys.at("reads").line, size),
         strict=True,
     )
     targets = [*map(tuple.__new__, repeat(Target), rows)]  # half of what Target(*row) takes
@@ -308,4 +304,4 @@ def _check_words(step: Step, words: Sequence[Template], targets: Iterable[Target
         counts = {"in": sum(reads.values()), "out": sum(writes.values()), **reads, **writes}
         for name in (name for word in words for name in word.names if name in inside):
             if counts.get(name, 1) != 1:
-                step.wrong("run", f"run: {{{name}}} may stand for several files; give it a word of its own")
+                step.keys.wrong("run", f"run: {{{name}}} may stand for several files; give it a word of its own")

@@ -115,35 +115,35 @@ def check_names(step: Step) -> None:
     for variable, text in step.env.fixed.items():
         for name in text.names:
             if name not in step.matrix.columns:
-                step.wrong("env", f"env {variable}: '{{{name}}}' is not a name of its `for:`")
+                step.keys.wrong("env", f"env {variable}: '{{{name}}}' is not a name of its `for:`")
     _check_arguments(step, step.arguments)
 
 
 def _check_ports(step: Step) -> None:
     for name in step.matrix.columns:
         if name in {*step.reads, *step.writes, *FILES}:
-            step.wrong("for", f"for: '{name}' is also the name of a port; rename one")
+            step.keys.wrong("for", f"for: '{name}' is also the name of a port; rename one")
     if "out" in step.reads:
-        step.wrong("reads", "reads: 'out' stands for what the step writes; give the port another name")
+        step.keys.wrong("reads", "reads: 'out' stands for what the step writes; give the port another name")
     if "in" in step.writes:
-        step.wrong("writes", "writes: 'in' stands for what the step reads; give the port another name")
+        step.keys.wrong("writes", "writes: 'in' stands for what the step reads; give the port another name")
     if double := {*step.reads} & {*step.writes}:
-        step.wrong("reads", f"port '{min(double)}' is both read and written; rename one")
+        step.keys.wrong("reads", f"port '{min(double)}' is both read and written; rename one")
 
 
 def _check_words(step: Step, words: list[Template]) -> None:
     known = {*step.matrix.columns, *step.reads, *step.writes, *FILES}
     used = {name for word in words for name in word.names}
     for name in sorted(used - known):
-        step.wrong("run", f"run: '{{{name}}}' is not known here{did_you_mean(name, known)}")
+        step.keys.wrong("run", f"run: '{{{name}}}' is not known here{did_you_mean(name, known)}")
     if step.argv is not None and not step.argv:
-        step.wrong("run", "run: the list is empty; give the command and its arguments")
+        step.keys.wrong("run", "run: the list is empty; give the command and its arguments")
     if step.shell is not None and not step.shell.parts:
-        step.wrong("run", "run: an empty line; give the command and its arguments")
+        step.keys.wrong("run", "run: an empty line; give the command and its arguments")
     if "in" in used and not step.reads:
-        step.wrong("run", "run: {in} stands for nothing; the step has no `reads:`")
+        step.keys.wrong("run", "run: {in} stands for nothing; the step has no `reads:`")
     if words and "out" not in used and (unnamed := [port for port in step.writes if port not in used]):
-        step.wrong(
+        step.keys.wrong(
             "run", f"run: the command never names its output; write to the path that {{{unnamed[0]}}} stands for"
         )
 
@@ -153,9 +153,9 @@ def _check_arguments(step: Step, value: Any) -> None:
         try:
             unknown = sorted({*parse_template(value).names} - {*step.matrix.columns})
         except TemplateError as error:
-            step.wrong("with", f"with: {error}")
+            step.keys.wrong("with", f"with: {error}")
         if unknown:
-            step.wrong("with", f"with: '{{{unknown[0]}}}' is not a name of its `for:`")
+            step.keys.wrong("with", f"with: '{{{unknown[0]}}}' is not a name of its `for:`")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _check_arguments(step, inner)
 
@@ -196,8 +196,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
     argv, shell = keys["run"]
     step = Step(
         name=name,
-        item=item,
-        keys=keys.items,
+        keys=keys,
         matrix=matrix,
         argv=argv,
         shell=shell,

@@ -16,9 +16,9 @@ def run_command(job: Job) -> None:
     paths = files_by_name(job.reads, job.writes)
     shell = None if "argv" in params else fill_shell_line(params["shell"], paths)
     command = fill_argv(params["argv"], paths) if shell is None else ["/bin/sh", "-c", shell]
-    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
+    env = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
     try:
-        ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
+        ended = job.processes.run(command, env, job.log, job.target.limits.timeout)
     except OSError as error:
         raise StageFailed(*describe_start_failure(error, command[0])) from error
     if ended != Exit(0):
@@ -27,7 +27,7 @@ def run_command(job: Job) -> None:
 
 def call_function(job: Job) -> None:
     params = job.target.params
-    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
+    env = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
     (file,) = job.reads["code"]
     request = {
         "file": file,
@@ -36,11 +36,11 @@ def call_function(job: Job) -> None:
         "writes": _ports_or_list(job.writes, "out"),
         "with": params["with"],
     }
-    reply = job.workers.call(request, env, job.log, job.target.limits.timeout, secrets)
-    if reply.dead is not None or reply.timed_out:
-        raise StageFailed(*describe_exit(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
-    if reply.error:
-        raise StageFailed(reply.error, 1)
+    reply = job.workers.call(request, env, job.log, job.target.limits.timeout)
+    if isinstance(reply, Exit):
+        raise StageFailed(*describe_exit(reply, job.target.limits.timeout))
+    if reply:
+        raise StageFailed(reply, 1)
 
 
 def _ports_or_list(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]] | list[str]:

@@ -39,29 +39,26 @@ def try_lock(fd: int, mode: int = fcntl.LOCK_EX) -> bool:
 
 
 @contextmanager
-def file_lock(path: str, patience: float = LOCK_PATIENCE) -> Iterator[int]:
+def file_lock(path: str, patience: float = LOCK_PATIENCE, mode: int = fcntl.LOCK_EX) -> Iterator[int]:
     """Hold a lock; gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command
     that runs beside us can take the lock and keep it, so nobody waits for longer than `patience`."""
-    fd = open_locked(path, fcntl.LOCK_EX, patience)
+    with lock_file(path) as fd:
+        _acquire(fd, mode, path, patience)
+        yield fd
+
+
+@contextmanager
+def lock_file(path: str) -> Iterator[int]:
+    """Open a file to be locked; it is closed after the block, and a lock on it released."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         yield fd
     finally:
         os.close(fd)
 
 
-def open_locked(path: str, mode: int, patience: float) -> int:
-    """Open a file, locked until it is closed."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        acquire_lock(fd, mode, path, patience)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
-def acquire_lock(fd: int, mode: int, path: str, patience: float = LOCK_PATIENCE) -> None:
+def _acquire(fd: int, mode: int, path: str, patience: float) -> None:
     """Lock the file `fd`, which was opened at `path`.  Raises RunLocked after `patience`, or when the build stops.
 
     A thread does the waiting: the system has no flock with a deadline, and asking again and again would never get a

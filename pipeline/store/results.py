@@ -16,7 +16,7 @@ import shutil
 import socket
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import file_digest, sha256
 from itertools import count
 from math import inf
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store.files import Version, append_all, file_sha256, file_version, missing_newline, sync_path, write_all
-from pipeline.store.flock import file_lock, open_locked
+from pipeline.store.flock import file_lock
 from pipeline.store.folders import remove_file
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
@@ -77,7 +77,7 @@ class Store:
         self._root_fd: int | None = None
         self._folders: set[str] = set()
         self._mutex = Lock()
-        self._shared_fd: int | None = None
+        self._shared: ExitStack | None = None  # with the lock, while it is held together with others
         self._users = 0
 
     def put(self, key: str, paths: Sequence[str], outputs: Sequence[OutputFile], seconds: float, target: str) -> None:
@@ -188,8 +188,10 @@ class Store:
     def _sharing(self) -> Iterator[None]:
         """Hold the lock together with others, from the reference to the last byte; kept until `release`."""
         with self._mutex:
-            if self._shared_fd is None:
-                self._shared_fd = open_locked(f"{self.folder}/lock", fcntl.LOCK_SH, self._patience)
+            if self._shared is None:
+                with ExitStack() as stack:
+                    stack.enter_context(file_lock(f"{self.folder}/lock", self._patience, fcntl.LOCK_SH))
+                    self._shared = stack.pop_all()
             self._users += 1
         try:
             yield
@@ -201,9 +203,9 @@ class Store:
         """Release the lock unless somebody puts or takes; to be called now and then.  Never waits."""
         if self._mutex.acquire(blocking=False):
             try:
-                if self._shared_fd is not None and not self._users:
-                    os.close(self._shared_fd)
-                    self._shared_fd = None
+                if self._shared is not None and not self._users:
+                    self._shared.close()
+                    self._shared = None
             finally:
                 self._mutex.release()
 

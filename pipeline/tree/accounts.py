@@ -22,7 +22,7 @@ from pipeline.tree.report.explain import (
     explain_assignment,
     explain_gate,
     explain_ranking,
-    explain_steps,
+    explain_step,
     finite_or_none,
     margin_to_next,
 )
@@ -30,7 +30,7 @@ from pipeline.tree.report.manifest import idea_title
 from pipeline.tree.report.markdown import clip_text, plain_text
 from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
 from pipeline.tree.rules.beam import Evaluation, rank_key
-from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name, parse_slot, slot_of
+from pipeline.tree.rules.positions import SCORING_STAGES, EvalSlot, RunLayout, own_name, parse_slot, slot_of
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.records import Record, evaluation_of, load, load_if_intact, read_text, scoring_rules
 from pipeline.tree.stages import STAGES
@@ -42,7 +42,7 @@ EXPLAINED_STEPS = {"implemented": "candidate", "tests": "test", "checks": "check
 def slot_by_name(run: str, targets: Sequence[Target], word: str) -> EvalSlot:
     """The evaluation that `word` names, by itself or by one of its targets."""
     name = own_name(word)
-    slots = {str(slot): slot for slot in map(slot_of, _scored(targets))}
+    slots = {str(slot): slot for slot in scored_slots(targets)}
     found = next((slot for text, slot in slots.items() if name == text or name.startswith(f"{text}.")), None)
     if found and (name == str(found) or f"{run}:{name}" in {target.name for target in targets}):
         return found
@@ -51,8 +51,8 @@ def slot_by_name(run: str, targets: Sequence[Target], word: str) -> EvalSlot:
     raise SpecError(f"'{word}' is no evaluation; there are {which}")
 
 
-def _scored(targets: Sequence[Target]) -> list[str]:
-    return [target.name for target in targets if target.name.endswith(".score")]
+def scored_slots(targets: Sequence[Target]) -> list[EvalSlot]:
+    return [slot_of(target.name) for target in targets if target.stage in SCORING_STAGES]
 
 
 class Explanation:
@@ -61,7 +61,7 @@ class Explanation:
     def __init__(self, run: str, slot: EvalSlot, targets: Sequence[Target]) -> None:
         self.run, self.slot, self.at, self.receipts = run, slot, RunLayout(run), Receipts(run)
         self.name, self.promotion = f"{run}:{slot}", self.receipts.receipt(f"{run}:d{slot.depth}.promote")
-        self.beside = [each for each in map(slot_of, _scored(targets)) if each.depth == slot.depth]
+        self.beside = [each for each in scored_slots(targets) if each.depth == slot.depth]
 
     def record(self, recipes: Mapping[str, Any]) -> Record:
         """The explanation as a record; `recipes`: of the targets by today's spec."""
@@ -82,7 +82,7 @@ class Explanation:
 
     @cached_property
     def _score(self) -> Receipt:
-        receipt, path = self._receipt("score"), self._summary(self.slot)
+        receipt, path = self.receipts.receipt(f"{self.name}.score"), self._summary(self.slot)
         if receipt is None or not os.path.exists(path):
             raise SpecError(f"{self.name} has not been scored yet; `coppice {self.run}` builds it")
         if receipt.recipe["stage"] not in {decider.code for decider in DECIDERS.values()}:
@@ -96,9 +96,6 @@ class Explanation:
 
     def _evaluation(self, slot: EvalSlot) -> Evaluation:
         return evaluation_of(load(self._summary(slot)), slot)
-
-    def _receipt(self, step: str) -> Receipt | None:
-        return self.receipts.receipt(f"{self.name}.{step}")
 
     @cached_property
     def _decisions(self) -> Record:
@@ -127,10 +124,12 @@ class Explanation:
         if task := assigned["tasks"].get(str(self.slot)):
             yield explain_assignment(task)
         # older specs may have left records of steps that its score did not read
-        readers = [receipt for step in ("pairs", "score") if (receipt := self._receipt(step))]
+        names = (f"{self.name}.{step}" for step in ("pairs", "score"))
+        readers = [receipt for name in names if (receipt := self.receipts.receipt(name))]
         paths = {step: self.at.of_eval(self.slot, f"{record}.json") for step, record in EXPLAINED_STEPS.items()}
-        read = {step: path for step, path in paths.items() if any(path in receipt.inputs for receipt in readers)}
-        yield from explain_steps({step: record for step, path in read.items() if (record := load_if_intact(path))})
+        for step, path in paths.items():
+            if any(path in receipt.inputs for receipt in readers) and (record := load_if_intact(path)):
+                yield from explain_step(step, record)
         yield from explain_gate(own, scoring_rules(self._score.recipe["params"]))
         if self._depth and self.promotion:
             yield from explain_ranking(own, self._depth, self.promotion.recipe["params"]["beam_width"])

@@ -7,9 +7,8 @@ Imports numpy through `trust`; only `coppice calibrate` imports this module."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.text import plural
@@ -19,6 +18,7 @@ from pipeline.tree.run import noise as run_noise
 from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, NoiseSamples, find_noise
 from pipeline.tree.run.records import Record
 from pipeline.tree.run.verdicts import alpha_for_depth
+from pipeline.tree.spec.model import Params
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
 from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
@@ -29,8 +29,6 @@ from pipeline.trust.student import t_quantile
 
 LEANING = -0.5  # the skewness from which on a warning says that blocks lean
 CROWDED = 1.75  # times the effect that one idea alone needs; from then on there is a warning
-
-CalibrationRecord = Mapping[str, Any]
 
 SOURCE_SENTENCES = {
     SEEDS: "{rows} measurements of the root, each with its seed ({blocks} blocks of {configs}): they differ by chance",
@@ -48,7 +46,7 @@ NO_NOISE = (
 )
 
 
-def calibration_lines(record: CalibrationRecord) -> list[str]:
+def calibration_lines(record: Params) -> list[str]:
     noise = record["noise"]
     words = {"configs": plural(noise["configs"], "config"), "rows": noise["rows"], "blocks": noise["blocks"]}
     lines = [f"{record['run']}: the baseline against itself, by {noise['metric']}"]
@@ -64,7 +62,7 @@ def calibration_lines(record: CalibrationRecord) -> list[str]:
     return [*lines, *_table(record), *(f"warning: {text}" for text in record["warnings"])]
 
 
-def _rule_text(record: CalibrationRecord) -> str:
+def _rule_text(record: Params) -> str:
     rule = record["rule"]
     if record["method"] != PAIRED:
         return f"{record['method']}, by the primary metric alone: a mean that is not worse passes"
@@ -75,7 +73,7 @@ def _rule_text(record: CalibrationRecord) -> str:
     )
 
 
-def _table(record: CalibrationRecord) -> list[str]:
+def _table(record: Params) -> list[str]:
     if not record["cells"]:
         return []
     effects = [each["effect"] for each in record["cells"][0]["power"]]
@@ -93,7 +91,7 @@ def _table(record: CalibrationRecord) -> list[str]:
     return ["", *table, "", *(_legend(record) if effects else ())]
 
 
-def _legend(record: CalibrationRecord) -> Iterator[str]:
+def _legend(record: Params) -> Iterator[str]:
     yield (
         "false promotions: of ideas without any effect, with the 95 % interval of counting; "
         "finds: an idea with that effect is promoted;"
@@ -103,7 +101,7 @@ def _legend(record: CalibrationRecord) -> Iterator[str]:
         yield "To be promoted, what is measured must reach the smallest effect too: half of those that just have it do."
 
 
-def calibration_warnings(record: CalibrationRecord) -> list[str]:
+def calibration_warnings(record: Params) -> list[str]:
     blocks = record["noise"]["blocks"]
     few = f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {blocks}"
     if not record["cells"]:
@@ -112,17 +110,16 @@ def calibration_warnings(record: CalibrationRecord) -> list[str]:
     if record["method"] == PAIRED:
         warnings += [few] if blocks < FEWEST_BLOCKS else _power_warnings(record)
     warnings += _alpha_warnings(record)
-    for each in record["guards"]:
-        if each["margin"] < each["least_margin"]:
-            warnings.append(
-                f"{each['name']}: its margin of {each['margin']:g} is {each['margin'] / each['error']:.1f} standard"
-                " errors: a harmless change often stays undecided;"
-                f" {each['least_margin']:.3g} or more, or more blocks, would decide"
-            )
-    return warnings
+    narrow = (each for each in record["guards"] if each["margin"] < each["least_margin"])
+    return warnings + [
+        f"{each['name']}: its margin of {each['margin']:g} is {each['margin'] / each['error']:.1f} standard"
+        " errors: a harmless change often stays undecided;"
+        f" {each['least_margin']:.3g} or more, or more blocks, would decide"
+        for each in narrow
+    ]
 
 
-def _power_warnings(record: CalibrationRecord) -> Iterator[str]:
+def _power_warnings(record: Params) -> Iterator[str]:
     """Warnings that the search cannot find the effects that it looks for."""
     wanted = record["rule"]["smallest_effect"]
     for cell in (cell for cell in record["cells"] if cell["times"] == 1):
@@ -135,7 +132,7 @@ def _power_warnings(record: CalibrationRecord) -> Iterator[str]:
             yield f"{where} an effect must be {crowd:.1f} times as large as for one alone: have fewer, or more blocks"
 
 
-def _blocks_needed(record: CalibrationRecord, cell: CalibrationRecord) -> str:
+def _blocks_needed(record: Params, cell: Params) -> str:
     wanted = record["rule"]["smallest_effect"]
     alike = [each for each in record["cells"] if each["ideas"] == cell["ideas"] and each["detectable"] is not None]
     enough = next((each["blocks"] for each in alike if each["detectable"] <= wanted), None)
@@ -143,14 +140,14 @@ def _blocks_needed(record: CalibrationRecord, cell: CalibrationRecord) -> str:
     return f"80 % of depths tell {cell['detectable']:.3g} from chance; {more}"
 
 
-def _crowd_factor(record: CalibrationRecord, ideas: int) -> float:
+def _crowd_factor(record: Params, ideas: int) -> float:
     """The factor by which an effect must be larger among so many ideas, about: by t and Bonferroni."""
     df, alpha = record["noise"]["blocks"] - 1, record["rule"]["level"]
     many, one = (t_quantile(1 - alpha / count, df) + t_quantile(POWER, df) for count in (ideas, 1))
     return many / one
 
 
-def _alpha_warnings(record: CalibrationRecord) -> Iterator[str]:
+def _alpha_warnings(record: Params) -> Iterator[str]:
     """Warnings that noise is promoted more often than alpha."""
     cell = max((cell for cell in record["cells"] if cell["times"] == 1), key=lambda cell: cell["passed"]["rate"])
     rate = f"{100 * cell['passed']['rate']:.0f} % of depths"
@@ -161,7 +158,7 @@ def _alpha_warnings(record: CalibrationRecord) -> Iterator[str]:
         yield f"{rate} promote noise, alpha is {100 * record['rule']['level']:.3g} %: {'; '.join(causes)}"
 
 
-def _causes(noise: CalibrationRecord, rule: CalibrationRecord) -> Iterator[str]:
+def _causes(noise: Params, rule: Params) -> Iterator[str]:
     rho = noise["neighbours_used"]
     if rho and not rule["ordered"]:
         yield f"neighbouring blocks are correlated {rho:.1f}: say `order: time`, or make them longer"
@@ -197,34 +194,30 @@ def seed_targets(run: str, targets: Sequence[Target], count: int) -> list[Target
 
 def needed_targets(run: str, again: Sequence[Target]) -> list[str]:
     """The targets that calibration needs; nothing that is paid for is among them or above them."""
-    return [f"{run}:{run_noise.BASELINE_TARGET}", *run_noise.seed_target_names(run, again)]
+    return [f"{run}:{run_noise.BASELINE_TARGET}", *run_noise.seed_results(run, again)]
 
 
 def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int) -> Record:
     config = planned_config(targets)
-    found = find_noise(run, config, run_noise.seed_results(run, again))
+    found = find_noise(run, config, [*run_noise.seed_results(run, again).values()])
     rows = found.rows[config["primary"]]
     noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
     score, rule = config["score"], Rule(1.0, tested=False)
     if config["method"] == PAIRED:  # of the first depth; later ones have the same level, or a higher one
         rule = Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
-    draw = sha256(json.dumps([rows, seed]).encode()).digest()[:8]
+    draw = int.from_bytes(sha256(json.dumps([rows, seed]).encode()).digest()[:8], "big")
     record = {
         "run": run,
         "method": config["method"],
         "noise": _noise(found, noise, config["primary"]),
         "rule": {**rule._asdict(), "alpha_over": score.get("alpha_over"), "max_depth": config["max_depth"]},
-        "cells": [*_cells(config, len(found.blocks), noise, rule, depths, int.from_bytes(draw, "big"))],
+        "cells": [*_cells(config, len(found.blocks), noise, rule, depths, draw)] if noise else [],
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
     return record | {"warnings": calibration_warnings(record)}
 
 
-def _cells(
-    config: Mapping[str, Any], blocks: int, noise: Noise | None, rule: Rule, depths: int, seed: int
-) -> Iterator[Record]:
-    if noise is None:
-        return
+def _cells(config: Params, blocks: int, noise: Noise, rule: Rule, depths: int, seed: int) -> Iterator[Record]:
     # the ideas weighed together: in the first depth those of one node, later those of the beam
     per_node, width, last = config["ideas_per_node"], config["beam_width"], config["max_depth"] - 1
     shapes = {"0": per_node, f"1-{last}" if last > 1 else "1": per_node * width}
@@ -245,9 +238,6 @@ def _cells(
 
 
 def _cell_record(depths: str, times: int, cell: SimulatedSetting) -> Record:
-    power = [
-        {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)} for each in cell.power
-    ]
     return {
         "depths": depths,
         "ideas": cell.ideas,
@@ -256,7 +246,7 @@ def _cell_record(depths: str, times: int, cell: SimulatedSetting) -> Record:
         "passed": _share(cell.passed),
         "promoted": _share(cell.promoted),
         "error": round_significant(cell.error),
-        "power": power,
+        "power": [{"effect": e.effect, "passed": _share(e.passed), "promoted": _share(e.promoted)} for e in cell.power],
         "detectable": None if cell.detectable is None else round_significant(cell.detectable),
     }
 
@@ -289,7 +279,7 @@ def _noise(samples: NoiseSamples, noise: Noise | None, metric: str) -> Record:
     return about | {name: round_significant(number) for name, number in numbers.items()}
 
 
-def _guards(config: Mapping[str, Any], samples: NoiseSamples) -> Iterator[Record]:
+def _guards(config: Params, samples: NoiseSamples) -> Iterator[Record]:
     """Margins of guards beside the least that they should be: some standard errors of a harmless change."""
     for metric in config["metrics"]:
         if metric["guard"] and metric["name"] != config["primary"]:

@@ -36,7 +36,7 @@ from pipeline.tree.rules.positions import (
     position,
 )
 from pipeline.tree.run import records
-from pipeline.tree.run.records import EventLog, Record, SlotTask, dump_record, load, load_as, load_if_intact
+from pipeline.tree.run.records import Record, SlotTask, dump_record, load, load_as, load_if_intact
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
@@ -86,25 +86,29 @@ class TreeFollower:
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, RunLayout(run)
-        self.log = EventLog(self.at.of_run(EVENTS))
+        self.events = self.at.of_run(EVENTS)
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
-        self.known = records.lifecycles(self.log.read())
+        self.known: dict[str, records.Life] = {}
+        for event in records.read_events(self.events):
+            if event["event"] in records.TASK_STATES and "eval_id" in event:
+                records.note_event(self.known, event)
         self.started_slots: set[str] = set()
         self.changed = False
         self.news = 0
         self.failed = 0
+        self._begin()
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Queue the evaluations to do, and again those that a killed build had begun."""
         parts = searched_parts(self.config)  # held out later, they would not be fresh
-        last = [event for event in self.log.read() if event["event"] == SEARCH_EVENT][-1:]
+        last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
-            self.log.append({"event": SEARCH_EVENT, **parts})
+            records.append_event(self.events, {"event": SEARCH_EVENT, **parts})
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
-            gone = life["task_state"] == records.TASK_STATES[records.EVENT_STARTED]  # the build that ran it
+            gone = life["task_state"] == records.RUNNING  # the build that ran it
             if name in self.todo and (gone or waits):
                 self._log_event(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):
@@ -173,14 +177,16 @@ class TreeFollower:
         promoted = load(self.at.of_depth(depth, "promoted.json"))
         for node, beam in promoted["beam"].items():
             if beam["promoted_from_eval_id"]:
-                self.log.append({"event": "promotion", "node_id": node, **beam})
+                records.append_event(self.events, {"event": "promotion", "node_id": node, **beam})
         if promoted["stop_reason"]:
-            self.log.append({"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]})
+            stopped = {"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]}
+            records.append_event(self.events, stopped)
         if self.news >= NEW_PART * len(self.known):
             self._write_manifest()
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
-        records.note_event(self.known, self.log.append({"event": what, "eval_id": eval_id, **more}, at))
+        event = {"event": what, "eval_id": eval_id, **more}
+        records.note_event(self.known, records.append_event(self.events, event, at))
 
     def _write_manifest(self) -> Record:
         manifest = fold_manifest(self.run, self.config, self.known)

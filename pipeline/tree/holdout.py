@@ -12,22 +12,15 @@ from pipeline.core.graph import Target
 from pipeline.errors import SpecError
 from pipeline.machine.job import Job, StageFailed
 from pipeline.store.files import read_bytes
-from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.report.manifest import RunRecords
 from pipeline.tree.report.summary import holdout_lines
 from pipeline.tree.rules.positions import NodePlace, parse_place, parse_slot
-from pipeline.tree.rules.scoring import (
-    AGAINST_ROOT,
-    PAIRED,
-    Comparison,
-    paired_comparison,
-    seed_defects,
-    weighted_means,
-)
+from pipeline.tree.rules.scoring import AGAINST_ROOT, PAIRED, paired_comparison, seed_defects, weighted_means
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, Sheet, check_rows, defects_text
 from pipeline.tree.run.records import Record, load, recommendation, save, scoring_rules
 from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
-from pipeline.tree.spec.model import TreeSpec
+from pipeline.tree.spec.model import Params, TreeSpec
 from pipeline.tree.targets.builder import TargetBuilder, planned_config
 from pipeline.tree.targets.sweeps import holdout_targets
 
@@ -43,14 +36,12 @@ def holdout_stage(job: Job) -> None:
     for where, defects in (("the start", root.defects), (params["final"], [*own.defects, *seeds])):
         if defects:
             raise StageFailed(f"what is held out was not measured in full of {where}: {defects_text(defects)}", 1)
-    record = {"final": params["final"], "source": params["source"], "method": params["method"], "alpha": HOLDOUT_ALPHA}
-    held = {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids]}
-    comparison = recommendation(_holdout_comparison(params, wanted, root, own))
-    rows = {"rows": wanted.rows, "primary": params["primary"], "comparison": comparison}
-    save(job.writes["verdict"][0], {**record, **held, **rows})
+    record = {name: params[name] for name in ("final", "source", "method", "primary")} | {"alpha": HOLDOUT_ALPHA}
+    record |= {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids], "rows": wanted.rows}
+    save(job.writes["verdict"][0], record | {"comparison": _holdout_comparison(params, wanted, root, own)})
 
 
-def _held_out_rows(params: Mapping[str, Any], sheet: Sheet) -> Sheet:
+def _held_out_rows(params: Params, sheet: Sheet) -> Sheet:
     """The rows of held-out configs: a command that wants a number of configs has measured others too."""
     if "config_ids" not in params:
         return sheet
@@ -59,17 +50,15 @@ def _held_out_rows(params: Mapping[str, Any], sheet: Sheet) -> Sheet:
     return sheet._replace(rows=rows, defects=defects)
 
 
-def _holdout_comparison(
-    params: Mapping[str, Any], wanted: ExpectedRows, root: CheckedRows, own: CheckedRows
-) -> Comparison:
+def _holdout_comparison(params: Params, wanted: ExpectedRows, root: CheckedRows, own: CheckedRows) -> Record:
     rules, sides = scoring_rules(params), ComparisonSides(own, root, root, wanted)
     if rules.paired is None:
-        return weighted_means(rules, root, own)
+        return recommendation(weighted_means(rules, root, own))
     series = {metric.name: block_series(sides, metric.name) for metric in rules.metrics}
     params = {**params, "blocks": {**params["blocks"], "ids": [*wanted.blocks]}}
     pairs: dict[str, Any] = {"series": series, "blocks": [*wanted.blocks]}
-    found = weigh_against(params, {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)
-    return paired_comparison(rules, series, AGAINST_ROOT, found["ideas"]["final"], wanted.rows)
+    evidence = weigh_against(params, {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)["ideas"]["final"]
+    return recommendation(paired_comparison(rules, series, AGAINST_ROOT, evidence, wanted.rows))
 
 
 __all__ = ["REPORT_TARGETS", "holdout_lines", "open_seal", "question", "seal_record", "sources", "targets"]

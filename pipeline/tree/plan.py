@@ -23,7 +23,7 @@ def plan(spec: TreeSpec) -> Iterator[Target]:
         yield depths.protect_target(draft)
     yield from sweeps.precheck_targets(draft, ROOT)
     if spec.cascade:
-        yield from sweeps.cascade_baseline_targets(draft)
+        yield from sweeps.joined_targets(draft, ROOT)
     else:
         yield from sweeps.sweep_targets(sweeps.whole_sweep(draft, ROOT))
     yield depths.start_target(draft)
@@ -66,5 +66,5 @@ def _cascade(draft: TargetBuilder, depth: int, keys: Cascade) -> Iterator[Target
     """Choose the ideas that go on, once all of the depth were measured on the first blocks, and measure these."""
     yield sweeps.cascade_target(draft, depth, keys)
     for slot in draft.shape.slots(depth):
-        yield from sweeps.late_targets(draft, slot)
+        yield from sweeps.joined_targets(draft, slot)
         yield from sweeps.score_targets(draft, slot)

@@ -114,7 +114,9 @@ def read(item: Item, name: str) -> TreeSpec:
     if "holdout" in top:
         measured, held = sweep.read_holdout(top["holdout"], measured, paired)
     _ = top["parallel_backend"]  # checked, and nothing else: there is one
-    shape, loop = top.record(SearchShape), top.record(Loop)
+    shape, loop, tests = top.record(SearchShape), top.record(Loop), None
+    if "tests" in top:
+        tests = sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, timeout)
     spec: TreeSpec = top.record(
         TreeSpec,
         name=name,
@@ -123,7 +125,7 @@ def read(item: Item, name: str) -> TreeSpec:
         plain=not _is_repository(repo),
         shape=shape,
         loop=loop,
-        tests=sweep.read_tests(top["tests"], timeout) if "tests" in top else None,
+        tests=tests,
         sweep=measured,
         rules=rules,
         budget=BudgetLimits(evals=top["max_total_idea_evals"], **_amounts(top["budget"])),

@@ -12,6 +12,5 @@ progress   progress of a build, and how long the rest will take
 live       the display on a terminal, redrawn in place
 graph      a graph as text and as SVG
 plan       the plan of a build as a table and as JSON
-why        reasons why targets are stale, in words
-info       details of a target, step or run as a table
+answers    answers to `why` and `info` in words: reasons why targets are stale, details of targets, steps and runs
 pages      parts of HTML pages"""

@@ -6,13 +6,13 @@ after the steps it reads from.  The picture is light or dark as the reader prefe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
-from pipeline.core.text import join_names, target_count
+from pipeline.core.text import count_words, join_names, target_count
 from pipeline.views.layout import Layout, Spacing, layout
 
 STATUSES = (FRESH, STALE, FAILED, IGNORED)
@@ -38,10 +38,17 @@ class Box(NamedTuple):
 class Chart(NamedTuple):
     title: str
     boxes: Sequence[Box]
+    statuses: Mapping[str, int]
 
     @property
-    def statuses(self) -> Counter[str]:
-        return sum((Counter(box.statuses) for box in self.boxes), Counter())
+    def headline(self) -> str:
+        return f"{self.title}: {target_count(sum(self.statuses.values()))}"
+
+
+def count_statuses(statuses: Iterable[str]) -> dict[str, int]:
+    """Number of targets of each status, in the order of STATUSES."""
+    numbers = Counter(statuses)
+    return {status: numbers[status] for status in STATUSES if numbers[status]}
 
 
 def make_chart(title: str, graph: Graph, status: Mapping[int, str], full: bool = False) -> Chart:
@@ -57,10 +64,9 @@ def make_chart(title: str, graph: Graph, status: Mapping[int, str], full: bool =
     for name, group in zip(names, groups.values(), strict=True):
         targets = [graph.targets[i] for i in group]
         reads = {place[j] for i in group for j in graph.above(i) if j in place} - {place[group[0]]}
-        numbers = Counter(status[i] for i in group)
-        counted = {s: numbers[s] for s in STATUSES if numbers[s]}
-        boxes.append(Box(name, counted, tuple(sorted(reads)), tuple(_box_facts(targets, [status[i] for i in group]))))
-    return Chart(title, boxes)
+        own = [status[i] for i in group]
+        boxes.append(Box(name, count_statuses(own), tuple(sorted(reads)), tuple(_box_facts(targets, own))))
+    return Chart(title, boxes, count_statuses(status.values()))
 
 
 def _box_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[str]:
@@ -81,17 +87,15 @@ def counts_text(statuses: Mapping[str, int]) -> str:
     """Format counts: `23 fresh, 1 stale`; only the word when it is about a single target."""
     if sum(statuses.values()) == 1:
         return next(iter(statuses))
-    return ", ".join(f"{n} {status}" for status, n in statuses.items())
+    return count_words(statuses)
 
 
 def chart_text(chart: Chart) -> str:
-    total = chart.statuses
-    head = f"{chart.title}: {target_count(total.total())}, {', '.join(f'{total[s]} {s}' for s in STATUSES if total[s])}"
     reads = [f"<- {join_names([chart.boxes[i].name for i in box.reads])}" if box.reads else "" for box in chart.boxes]
     names, arrows = (max(map(len, texts), default=0) for texts in ([box.label for box in chart.boxes], reads))
     rows = zip(chart.boxes, reads, strict=True)
     lines = [f"  {box.label:{names}}  {above:{arrows}}  {counts_text(box.statuses)}" for box, above in rows]
-    return "\n".join([head, "", *lines])
+    return "\n".join([f"{chart.headline}, {count_words(chart.statuses)}", "", *lines])
 
 
 MARGIN = 28
@@ -123,19 +127,18 @@ def chart_svg(chart: Chart) -> str:
     counts = [SMALL_LETTER * len(counts_text(box.statuses)) for box in chart.boxes]
     widths = [name + 34 if flat else max(name, count) + 28 for name, count in zip(names, counts, strict=True)]
     placed = layout([(width, tall) for width in widths], edges, spacing)
-    headline = f"{chart.title}: {target_count(chart.statuses.total())}"
     legend, legend_width = _legend(chart)
-    width = max(placed.width, legend_width, 10 * len(headline)) + 2 * MARGIN + STACK
+    width = max(placed.width, legend_width, 10 * len(chart.headline)) + 2 * MARGIN + STACK
     height = placed.height + HEAD + 2 * MARGIN + STACK
     size = f'width="{width:.0f}" height="{height:.0f}"'
     view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title"'
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
-        f'<title id="title">{escape(headline)}</title>',
+        f'<title id="title">{escape(chart.headline)}</title>',
         f"<style>{_style_rules(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style_rules(DARK)} }}</style>",
         TIP,
         f'<rect class="paper" {size}/>',
-        f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{escape(headline)}</text>',
+        f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{escape(chart.headline)}</text>',
         *legend,
         f'<g transform="translate({MARGIN} {MARGIN + HEAD})">',
         *_arrows(chart, placed),
@@ -161,13 +164,12 @@ def _style_rules(colours: Mapping[str, str]) -> str:
 
 def _legend(chart: Chart) -> tuple[list[str], float]:
     """The legend and its width."""
-    total, lines, width = chart.statuses, [], 0.0
-    for status in STATUSES:
-        if total[status]:
-            x, text = MARGIN + width, f"{total[status]} {status}"
-            lines.append(f'<circle class="{status}" cx="{x + 5:.1f}" cy="{MARGIN + 32}" r="4.5"/>')
-            lines.append(f'<text class="small" x="{x + 15:.1f}" y="{MARGIN + 36}">{text}</text>')
-            width += 26 + SMALL_LETTER * len(text)
+    lines, width = [], 0.0
+    for status, number in chart.statuses.items():
+        x, text = MARGIN + width, f"{number} {status}"
+        lines.append(f'<circle class="{status}" cx="{x + 5:.1f}" cy="{MARGIN + 32}" r="4.5"/>')
+        lines.append(f'<text class="small" x="{x + 15:.1f}" y="{MARGIN + 36}">{text}</text>')
+        width += 26 + SMALL_LETTER * len(text)
     return lines, width
 
 

@@ -33,14 +33,6 @@ class TerminalFeatures(NamedTuple):
     colour: bool
     unicode: bool
 
-    @property
-    def bar(self) -> tuple[str, str]:
-        return ("█", "░") if self.unicode else ("#", "-")
-
-    @property
-    def cut(self) -> str:
-        return "…" if self.unicode else "~"
-
 
 def terminal_look(encoding: str, env: Mapping[str, str]) -> TerminalFeatures:
     """Abilities by the locale, as for any program: Python's own encoding is UTF-8 even where the terminal's is not."""
@@ -90,18 +82,23 @@ def _bar_row(progress: Progress, now: float, width: int, look: TerminalFeatures)
         (RED, f"{counts[FAILED]} failed" if FAILED in counts else ""),
         (PLAIN, f"{progress.done_count}/{progress.total}"),
     ]
-    words = [span for span in reversed(by_importance) if span[1]]
-    while len(words) > 1 and _total_width(words) > width:
-        del words[-1]
+    words = _fitting([span for span in reversed(by_importance) if span[1]], width)
     cells = min(BAR_WIDTH, width - _total_width(words) - 2)
     full = cells * progress.done_count // max(1, progress.total)
-    done, open_ = look.bar
+    done, open_ = "█░" if look.unicode else "#-"
     bar = [(GREEN, done * full), (DIM, open_ * (cells - full)), (PLAIN, "  ")] if cells >= 5 else []
     return [*bar, *_spaced(words)]
 
 
 def _spaced(spans: Sequence[Span]) -> list[Span]:
     return [part for n, span in enumerate(spans) for part in ([(PLAIN, "  "), span] if n else [span])]
+
+
+def _fitting(words: list[Span], width: int) -> list[Span]:
+    """As many of the words as fit, at least the first."""
+    while len(words) > 1 and _total_width(words) > width:
+        del words[-1]
+    return words
 
 
 def _total_width(words: Iterable[Span]) -> int:
@@ -119,9 +116,7 @@ def _places_row(progress: Progress, width: int) -> list[Span]:
         run, _, name = room.partition(":")
         label = f"{run}:{room_label(name)}" if several else room_label(name)
         words.append((DIM, f"{label} {taken[room]}/{progress.rooms[room]}"))
-    while len(words) > 1 and _total_width(words) > width:
-        del words[-1]
-    return _spaced(words)
+    return _spaced(_fitting(words, width))
 
 
 def _running_rows(progress: Progress, now: float, width: int, height: int, look: TerminalFeatures) -> list[list[Span]]:
@@ -134,7 +129,8 @@ def _running_rows(progress: Progress, now: float, width: int, height: int, look:
     for each in shown:
         time = f"{duration(now - each.since, 0):>8} "
         over = len(time) + len(each.name) - width
-        rows.append([(DIM, time), (PLAIN, look.cut + each.name[over + 1 :] if over > 0 else each.name)])
+        end = ("…" if look.unicode else "~") + each.name[over + 1 :]
+        rows.append([(DIM, time), (PLAIN, end if over > 0 else each.name)])
         if each.says and over < 0:
             rows[-1].append((DIM, f"  {each.says}"))
     if len(running) > len(shown):

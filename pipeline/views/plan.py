@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
-from pipeline.core.text import duration, target_count
-from pipeline.views.why import LEFT_OUT, difference_text
+from pipeline.core.text import count_words, duration, target_count
+from pipeline.views.answers import LEFT_OUT, difference_text
 
 MANY_ITEMS = 40
 FIRST_ITEMS = 10
@@ -57,8 +57,7 @@ def plan_text(plan: BuildPlan, everything: bool) -> str:
     short = len(plan.items) > MANY_ITEMS and not everything
     numbers = {word: sum(item.action == action for item in plan.items) for action, word in ACTION_WORDS.items()}
     numbers[FRESH] = plan.targets - len(plan.items)
-    totals = ", ".join(f"{n} {word}" for word, n in numbers.items() if n)
-    lines = [f"{target_count(plan.targets)}: {totals}", *plan.outlook, ""]
+    lines = [f"{target_count(plan.targets)}: {count_words(numbers)}", *plan.outlook, ""]
     if short:
         first = f"the first {FIRST_ITEMS} of them, in order (--all shows all):"
         groups: dict[tuple[str, str], list[PlanItem]] = {}  # targets of a step with the same action, in one row

@@ -73,7 +73,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     commit = lean_repositories.committed(folder / "demo")
     lean_traces.traced(folder / "home" / ".cache" / "lean_dojo" / f"gitpython-demo-{commit}" / "demo")
     processes = Processes(["demo"])
-    env, _ = processes.environment("demo", {"PATH": f"{lake}:{os.environ['PATH']}", "HOME": str(folder / "home")}, ())
+    home = {"PATH": f"{lake}:{os.environ['PATH']}", "HOME": str(folder / "home")}
+    env = processes.environment("demo", home, ()).variables
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         yield Place(str(folder / "demo"), env, processes)

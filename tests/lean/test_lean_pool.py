@@ -89,15 +89,6 @@ def test_nothing_starts_before_it_is_needed(pooled: Pooled) -> None:
     second.close()
 
 
-def test_all_may_be_started_before_they_are_needed(pooled: Pooled) -> None:
-    pool = pooled(3)
-    pool.warm()
-    before = pool.pids()
-    for _ in range(3):
-        pool.open(ANY)
-    assert (pool.pids(), len(before)) == (before, 3)
-
-
 def test_sessions_are_spread_evenly_and_a_closed_one_makes_room(pooled: Pooled) -> None:
     pool = pooled(2)
 
@@ -290,7 +281,8 @@ def test_heavy_attempts_hold_up_nobody_for_long(pooled: Pooled) -> None:
         session.close()
         return time.monotonic()
 
-    pool.warm()
+    for session, _ in [pool.open(ANY) for _ in range(2)]:
+        session.close()
     with ThreadPoolExecutor(10) as threads:
         slow = [threads.submit(attempt, "sleep 0.2", 15) for _ in range(2)]
         quick = [threads.submit(attempt, "skip", 4) for _ in range(8)]
@@ -321,10 +313,11 @@ def test_nothing_stays_behind_when_we_are_killed(tmp_path: Path) -> None:
 import sys, time
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
 from kit.leaning import command
+from pipeline.lean.model import Theorem
 from pipeline.lean.repl.pool import Pool
 from pipeline.machine.process import Processes
 pool = Pool(command(), Processes(["lean"]), 2)
-pool.warm()
+sessions = [pool.open(Theorem("a", "True")) for _ in range(2)]
 print(*pool.pids(), flush=True)
 time.sleep(60)
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.machine.confine import Confinement, landlock_version, shield_name
-from pipeline.machine.process import Processes
+from pipeline.machine.process import Environment, Processes
 
 pytestmark = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 
@@ -33,7 +33,7 @@ class Place:
         env = {"PATH": os.environ["PATH"], "TMPDIR": str(self.project / "out")}
         how = confined or self.shut
         words = ["/bin/sh", "-c", line]
-        return self.processes.run(words, env, log, cwd=str(self.project / "checkout"), confined=how).code
+        return self.processes.run(words, Environment(env), log, cwd=str(self.project / "checkout"), confined=how).code
 
     def read(self, path: str) -> str:
         return (self.top / path).read_text()
@@ -97,7 +97,9 @@ def test_nothing_new_can_be_made_right_in_a_folder_on_the_way(place: Place) -> N
 
 def test_only_what_is_started_by_it_is_confined(place: Place) -> None:
     assert place.run("echo x > ../data/prices") != 0
-    place.processes.run(["sh", "-c", "echo x > data/theirs"], {}, str(place.top / "log"), cwd=str(place.project))
+    place.processes.run(
+        ["sh", "-c", "echo x > data/theirs"], Environment({}), str(place.top / "log"), cwd=str(place.project)
+    )
     (place.project / "data/ours").write_text("x")
     assert place.read("project/data/theirs") == "x\n"
 
@@ -168,7 +170,7 @@ def test_the_root_of_the_file_system_cannot_be_shielded() -> None:
 
 def test_a_program_that_is_not_there_is_told_as_ever(place: Place) -> None:
     with pytest.raises(FileNotFoundError):
-        place.processes.run(["no-such-program"], {}, str(place.top / "log"), confined=place.shut)
+        place.processes.run(["no-such-program"], Environment({}), str(place.top / "log"), confined=place.shut)
 
 
 @pytest.fixture

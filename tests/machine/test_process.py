@@ -20,6 +20,7 @@ from pipeline.machine.failures import FailureFacts, outage_reason
 from pipeline.machine.process import (
     KILL_AFTER,
     BuildStopping,
+    Environment,
     Exit,
     Processes,
     Redactor,
@@ -30,7 +31,7 @@ from pipeline.machine.process import (
 
 
 def shell(processes: Processes, line: str, timeout: float | None = None, **env: str) -> Exit:
-    return processes.run(["/bin/sh", "-c", line], {"PATH": os.environ["PATH"], **env}, "log", timeout)
+    return processes.run(["/bin/sh", "-c", line], Environment({"PATH": os.environ["PATH"], **env}), "log", timeout)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_how_a_command_ended_is_told(processes: Processes, line: str, ended: Exi
 
 def test_a_command_that_cannot_be_started_leaves_nothing_behind(processes: Processes) -> None:
     with pytest.raises(FileNotFoundError):
-        processes.run(["./no-such-command"], {}, "log")
+        processes.run(["./no-such-command"], Environment({}), "log")
     assert shell(processes, "true") == Exit(0)
 
 
@@ -85,7 +86,7 @@ def test_a_command_may_have_a_folder_an_input_and_an_output_of_its_own(processes
         given.seek(0)
         words = ["/bin/sh", "-c", "pwd -P; cat; echo $SECRET >&2"]
         env = {"PATH": os.environ["PATH"], "SECRET": "hush-hush"}
-        ended = processes.run(words, env, "log", None, {"S": "hush-hush"}, cwd="there", stdin=given, stdout=out)
+        ended = processes.run(words, Environment(env, {"S": "hush-hush"}), "log", cwd="there", stdin=given, stdout=out)
         assert ended == Exit(0)
         assert os.pread(out.fileno(), 999, 0) == f"{(tmp_path / 'there').resolve()}\ngiven".encode()
     assert Path("log").read_text() == "[S]\n"
@@ -129,7 +130,7 @@ def test_how_commands_end_is_told_even_if_whoever_started_us_ignores_it() -> Non
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     processes = Processes(["x"])
     try:
-        assert processes.run(["/bin/sh", "-c", "exit 7"], {}, os.devnull) == Exit(7)
+        assert processes.run(["/bin/sh", "-c", "exit 7"], Environment({}), os.devnull) == Exit(7)
     finally:
         processes.close()
 
@@ -175,10 +176,11 @@ def test_what_is_set_wins_over_what_is_passed_and_both_over_the_base(
 ) -> None:
     for name in ("PASSED", "BOTH"):
         monkeypatch.setenv(name, "from outside")
-    seen, secrets = processes.environment("x", {"BOTH": "set", "PATH": "/mine"}, ["PASSED", "BOTH", "NOT_SET"])
+    env = processes.environment("x", {"BOTH": "set", "PATH": "/mine"}, ["PASSED", "BOTH", "NOT_SET"])
+    seen = env.variables
     assert (seen["PASSED"], seen["BOTH"], seen["PATH"]) == ("from outside", "set", "/mine")
     assert "NOT_SET" not in seen
-    assert secrets["PASSED"] == "from outside"
+    assert env.secrets["PASSED"] == "from outside"
 
 
 # -- redaction

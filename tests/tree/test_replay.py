@@ -18,7 +18,7 @@ from pipeline.build.project import load
 from pipeline.core.freshness import Receipt
 from pipeline.core.recipe import make_recipe, reads_of, writes_of
 from pipeline.store.receipts import Receipts, done_line
-from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, FirstDifference, first_difference
+from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, first_difference
 
 
 @pytest.fixture(scope="module")
@@ -302,22 +302,22 @@ def test_the_ports_of_a_target_follow_from_its_receipt(search: Project) -> None:
     ("old", "new", "place"),
     [
         ({"a": 1}, {"a": 1}, None),
-        ({"a": 1, "b": {"c": [1, 2]}}, {"a": 1, "b": {"c": [1, 3]}}, FirstDifference("b.c[1]", "2", "3")),
-        ({"a": 1}, {"a": 1.0}, FirstDifference("a", "1", "1.0")),
-        ({"a": True}, {"a": 1}, FirstDifference("a", "true", "1")),
-        ({"a": 1}, {"a": 1, "b": None}, FirstDifference("b", "missing", "null")),
-        ({"a": [1]}, {"a": [1, 2]}, FirstDifference("a", "[1]", "[1, 2]")),
-        ({"a": []}, {"a": {}}, FirstDifference("a", "[]", "{}")),
+        ({"a": 1, "b": {"c": [1, 2]}}, {"a": 1, "b": {"c": [1, 3]}}, ("b.c[1]", "2", "3")),
+        ({"a": 1}, {"a": 1.0}, ("a", "1", "1.0")),
+        ({"a": True}, {"a": 1}, ("a", "true", "1")),
+        ({"a": 1}, {"a": 1, "b": None}, ("b", "missing", "null")),
+        ({"a": [1]}, {"a": [1, 2]}, ("a", "[1]", "[1, 2]")),
+        ({"a": []}, {"a": {}}, ("a", "[]", "{}")),
     ],
 )
 def test_the_first_key_that_differs_is_told(
-    old: dict[str, Any], new: dict[str, Any], place: FirstDifference | None
+    old: dict[str, Any], new: dict[str, Any], place: tuple[str, str, str] | None
 ) -> None:
     assert first_difference(json.dumps(old).encode(), json.dumps(new).encode()) == place
 
 
 def test_without_a_key_that_differs_the_first_line_is_told() -> None:
-    assert first_difference(b"a\nb\n", b"a\nc\n") == FirstDifference("line 2", "b\\n", "c\\n")
-    assert first_difference(b"a\n", b"a") == FirstDifference("line 1", "a\\n", "a")
-    assert first_difference(b'{"a": 1}\n', b'{"a":1}\n') == FirstDifference("line 1", '{"a": 1}\\n', '{"a":1}\\n')
-    assert first_difference(b"", b"\xff") == FirstDifference("line 1", "missing", "\\xff")
+    assert first_difference(b"a\nb\n", b"a\nc\n") == ("line 2", "b\\n", "c\\n")
+    assert first_difference(b"a\n", b"a") == ("line 1", "a\\n", "a")
+    assert first_difference(b'{"a": 1}\n', b'{"a":1}\n') == ("line 1", '{"a": 1}\\n', '{"a":1}\\n')
+    assert first_difference(b"", b"\xff") == ("line 1", "missing", "\\xff")

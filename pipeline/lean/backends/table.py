@@ -40,7 +40,7 @@ def open_core_lean() -> Iterator[Lean]:
     """Open a Lean that knows the core library, for programs that are no run; in the main thread."""
     with closing(Processes(["core"])) as processes:
         command = ready_toolchain().command(REPL)
-        env, _ = processes.environment("core", command.env, ())
+        env = processes.environment("core", command.env, ()).variables
         with closing(Pool(replace(command, env=env), processes, version=_wasm_version(""))) as pool:
             yield pool
 
@@ -56,13 +56,8 @@ def required_imports(keys: Mapping[str, Any]) -> list[str]:
     return [*BACKENDS[keys["backend"]].imports(keys["project"])]
 
 
-def lean_fingerprint() -> str:
-    """Fingerprint of the part of this package that decides how a Lean answers."""
-    return f"{cache.repl_fingerprint()} {toolchain_key()}"
-
-
 def _pool(job: Job, keys: Mapping[str, Any], command: LeanCommand) -> Pool:
-    env, _ = job.processes.environment(job.target.run, command.env, ())
+    env = job.processes.environment(job.target.run, command.env, ()).variables
     version = BACKENDS[keys["backend"]].version(keys["project"])
     return Pool(replace(command, env=env), job.processes, keys["processes"], version, keys["memory"])
 
@@ -74,7 +69,7 @@ def _wasm_version(_project: str) -> str:
 
 def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
     elan = {"ELAN_HOME": os.environ["ELAN_HOME"]} if "ELAN_HOME" in os.environ else {}
-    env, _ = job.processes.environment(job.target.run, elan, ())
+    env = job.processes.environment(job.target.run, elan, ()).variables
     return backend.LeanDojoBackend(dojo_project.open_project(keys["project"]), job.processes, env, keys["processes"])
 
 
@@ -130,5 +125,6 @@ def record_toolchain(job: Job) -> None:
     save(output_path(job, "toolchain.json"), record)
 
 
-# In words that results of earlier versions are known by.
-STAGES = {"toolchain": Stage(f"proof.toolchain/1 {lean_fingerprint()}", with_lean_faults(record_toolchain))}
+# In words that results of earlier versions are known by; then what decides how a Lean answers.
+CODE = f"proof.toolchain/1 {cache.repl_fingerprint()} {toolchain_key()}"
+STAGES = {"toolchain": Stage(CODE, with_lean_faults(record_toolchain))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -104,7 +105,8 @@ class LeanDojoBackend:
             raise
 
     def _open_dojo(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoProcess, dict[str, Any]]:
-        project.need_lake(self._env)
+        if shutil.which("lake", path=self._env.get("PATH")) is None:
+            raise LeanStartError("LeanDojo needs `lake`, which is not on the PATH; install a Lean, as by elan")
         cache = {} if theorem.file else {"CACHE_DIR": str(self._copy())}
         text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
         where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
@@ -121,6 +123,7 @@ class LeanDojoBackend:
         if "lost" in answer:
             dojo.end()
             raise self._open_error(theorem, answer["error"], stop)
+        dojo.file = answer["file"]
         return dojo, answer
 
     def _copy(self) -> Path:

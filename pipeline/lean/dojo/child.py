@@ -10,8 +10,8 @@ import os
 import signal
 import sys
 import tty
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -31,14 +31,6 @@ from lean_dojo import (  # noqa: E402
 Answer = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Untraced:
-    """Facts of a traced file that a Dojo wants, where the text comes from elsewhere."""
-
-    abs_path: Path
-    has_prelude: bool = False
-
-
 class StatementDojo(Dojo):  # type: ignore[misc]  # it is Any: LeanDojo has no types
     """A Dojo for a statement that stands in no file of the repository: its text is given, and nothing is traced."""
 
@@ -46,10 +38,10 @@ class StatementDojo(Dojo):  # type: ignore[misc]  # it is Any: LeanDojo has no t
         super().__init__(theorem, timeout)
         self._text = text
 
-    def _locate_traced_file(self, traced_repo_path: Path) -> Untraced:
-        return Untraced(traced_repo_path / self.file_path)
+    def _locate_traced_file(self, traced_repo_path: Path) -> SimpleNamespace:
+        return SimpleNamespace(abs_path=traced_repo_path / self.file_path, has_prelude=False)
 
-    def _get_modified_proof(self, traced_file: Untraced) -> str:
+    def _get_modified_proof(self, traced_file: SimpleNamespace) -> str:
         return self._text
 
 

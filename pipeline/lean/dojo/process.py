@@ -75,16 +75,6 @@ class DojoProcess(Repl):
         super().__init__(LeanCommand((sys.executable, "-I", str(CHILD)), env, cwd), starter)
         self.file = ""
 
-    @property
-    def stopping(self) -> bool:
-        """True while the build ends, and all of its processes."""
-        return self._starter.stopping
-
-    def ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
-        answer = super().ask(request, timeout, stop)
-        self.file = answer.get("file", self.file)
-        return answer
-
     def end(self) -> None:
         """End the process and the Lean of its Dojo, which is in a session of its own."""
         if self._child.stdin is not None:
@@ -172,7 +162,7 @@ class DojoSession:
             self._lose()  # it may still be busy
             raise
         if "lost" in answer:
-            stopping = self._dojo.stopping
+            stopping = self._dojo.starter.stopping
             self._lose()
             if stopping:
                 raise BuildStopping  # it ended with the build, and the tactic is not to blame

@@ -88,17 +88,11 @@ def _git(folder: str, *what: str) -> str:
     return done.stdout.strip()
 
 
-def need_lake(env: Mapping[str, str]) -> None:
-    if shutil.which("lake", path=env.get("PATH")) is None:
-        raise LeanStartError("LeanDojo needs `lake`, which is not on the PATH; install a Lean, as by elan")
-
-
 def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) -> Path:
     """The cache of LeanDojo that has the copy of this commit, made if there is none; its first build may take long."""
-    what = f"{found.folder}\0{found.version}"
-    name = f"leandojo-{sha256(what.encode()).hexdigest()[:16]}"
+    key = sha256(f"{found.folder}\0{found.version}".encode()).hexdigest()[:16]
     folder = cache.cached_folder(
-        name, lambda new: _make(found, new, starter, env), lambda old: (old / BUILT_MARK).is_file()
+        f"leandojo-{key}", lambda new: _make(found, new, starter, env), lambda old: (old / BUILT_MARK).is_file()
     )
     return folder / CACHE
 
@@ -128,6 +122,5 @@ def _run(starter: Starter, argv: list[str], env: Mapping[str, str], cwd: str) ->
     except Overrun:
         raise LeanStartError(f"`{' '.join(argv)}` took longer than {BUILD / 3600:g} hours") from None
     if done.returncode:
-        raise LeanStartError(
-            f"`{' '.join(argv)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}"
-        )
+        printed = (done.stderr or done.stdout).strip()[-2000:]
+        raise LeanStartError(f"`{' '.join(argv)}` ended with {done.returncode}: {printed}")

@@ -1,7 +1,5 @@
 """Pool of warm Lean processes, shared by the sessions of many theorems.
 
-Whole proofs have processes of their own, in which no session ever was.
-
 A session outlives its process: what led to the states of its theorem is done again in the next one, without the
 theorem noticing."""
 
@@ -100,13 +98,9 @@ def _without_numbers(goal: str) -> str:
 
 
 def as_lean_error(error: ProcessEnded | Overrun) -> LeanError:
-    return LeanError(end_message(error), "timeout" if isinstance(error, Overrun) else "crash")
-
-
-def end_message(error: ProcessEnded | Overrun) -> str:
     if isinstance(error, Overrun):
-        return "it took too long, and the process was killed"
-    return f"the process ended: {error}" if str(error) else "the process ended without a word"
+        return LeanError("it took too long, and the process was killed", "timeout")
+    return LeanError(f"the process ended: {error}" if str(error) else "the process ended without a word", "crash")
 
 
 def milliseconds(timeout: float) -> int:
@@ -197,7 +191,8 @@ class ReplSession:
         except ProcessGone:
             raise
         except (ProcessEnded, Overrun) as error:
-            raise LeanCrash(f"{self._theorem.name}: lost on the way to state {state}: {end_message(error)}") from error
+            lost = f"{self._theorem.name}: lost on the way to state {state}"
+            raise LeanCrash(f"{lost}: {as_lean_error(error).error}") from error
 
     def _redo(self, warm: ReplState, before: int, tactic: str) -> tuple[int, tuple[str, ...]]:
         theorem = self._theorem
@@ -236,19 +231,12 @@ class Pool:
         """`memory`: megabytes above which a process makes place for a new one."""
         self.version = version
         self._lock = Lock()
-        self._slots, self._clean = (
-            [ReplSlot(command, starter, memory * MEGABYTE) for _ in range(size)] for _ in range(2)
-        )
+        most = memory * MEGABYTE
+        self._slots, self._clean = ([ReplSlot(command, starter, most) for _ in range(size)] for _ in range(2))
         self._has_sessions = False
 
-    def warm(self) -> None:
-        """Start all that sessions may need, without waiting until they are ready."""
-        for slot in self._slots:
-            slot.start()
-
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[ReplSession, TacticState]:
-        slot = self._enter_slot(self._slots, has_sessions=True)
-        session = ReplSession(theorem, slot, stop)
+        session = ReplSession(theorem, self._enter_slot(self._slots), stop)
         try:
             return session, session.begin()
         except BaseException:
@@ -278,10 +266,10 @@ class Pool:
         finally:
             slot.leave()
 
-    def _enter_slot(self, slots: Sequence[ReplSlot], has_sessions: bool = False) -> ReplSlot:
+    def _enter_slot(self, slots: Sequence[ReplSlot]) -> ReplSlot:
         """Enter the slot with the fewest sessions; of equals the first, so that no more start than are needed."""
         with self._lock:
-            self._has_sessions |= has_sessions
+            self._has_sessions |= slots is self._slots
             if slots is self._clean and self._has_sessions:
                 slots = slots[:1]
             slot = min(slots, key=lambda each: each.load)

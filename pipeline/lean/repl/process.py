@@ -1,7 +1,6 @@
 """One Lean process that runs Repl.lean: a request, then its answer, each a line of JSON; and turns at using it.
 
-Started, then ready, then asked again and again by one thread at a time.  After ProcessEnded, Overrun or Interrupted it
-is of no use: it may still be busy.  Turns are in the order of asking, so that no thread waits for ever."""
+Turns are in the order of asking, so that no thread waits for ever."""
 
 from __future__ import annotations
 
@@ -113,12 +112,11 @@ class Overrun(Exception):
 class Repl:
     """One process. A word drawn for every request tells its answers from anything else that is printed.
 
-    It is used by one thread at a time; only `kill` may come from any other.  After Ended, Overrun or Interrupted it is
-    of no use: it may still be busy."""
+    It is used by one thread at a time; only `kill` may come from any other."""
 
     def __init__(self, command: LeanCommand, starter: Starter) -> None:
         """Start the process, which need not be ready yet."""
-        self._starter = starter
+        self.starter = starter
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._printed}
         try:
@@ -218,7 +216,7 @@ class Repl:
 
     def end(self) -> None:
         self.kill()
-        self._starter.end(self._child)
+        self.starter.end(self._child)
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):

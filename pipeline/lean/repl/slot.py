@@ -1,6 +1,4 @@
-"""Slot that holds one Lean process and replaces it when it dies or grows too large.
-
-A process makes place for a new one when it takes more memory, with all that it started, than it may have."""
+"""Slot that holds one Lean process and replaces it when it dies or, with all that it started, grows too large."""
 
 from __future__ import annotations
 
@@ -79,7 +77,10 @@ class ReplState:
         for count, text in enumerate(before, start=1):
             if before[:count] not in self._environments:
                 answer = self.ask({"cmd": "cmd", "env": number, "text": text}, PREPARING, stop)
-                if wrong := _first_fault(answer):
+                told = ((message["severity"], message["data"]) for message in answer.get("messages", ()))
+                # a `sorry` leaves something to be proved; no proof could rest on what other warnings are about
+                faults = (data for severity, data in told if severity == "error" or _SORRY.search(data))
+                if wrong := answer.get("error") or next(faults, ""):
                     raise NotElaborated(f"{text.strip()}: {wrong}")
                 self._environments[before[:count]] = int(answer["env"])
             number = self._environments[before[:count]]
@@ -96,24 +97,12 @@ class ReplState:
             self.ask({"cmd": "drop", "sids": [sid for sids in freed for sid in sids]}, PREPARING, stop)
 
 
-def _first_fault(answer: Mapping[str, Any]) -> str:
-    """The fault of a command: it was refused, has an error, or leaves something to be proved by a `sorry`.
-
-    No proof could rest on what other warnings are about."""
-    errors = [
-        message["data"]
-        for message in answer.get("messages", ())
-        if message["severity"] == "error" or _SORRY.search(message["data"])
-    ]
-    return str(answer.get("error") or next(iter(errors), ""))
-
-
 STARTS = 2  # one may fail for want of memory just then
 TRIES = 3  # processes that may end before they are asked
 T = TypeVar("T")
 
 
-# A slot:  empty -> starting   `start`, or the first use
+# A slot:  empty -> starting   the first use
 #          starting -> warm    the process is ready; environments and states are kept in it
 #          starting -> empty   it ended, or was too slow: another one, STARTS times
 #          warm -> empty       it was lost while asked, or has grown too large: the next use starts another
@@ -152,17 +141,14 @@ class ReplSlot:
         with self._turns.hold(stop):
             for _ in range(TRIES):
                 try:
-                    return do(self._ready(stop))
+                    if self._warm is not None and self._warm.must_be_replaced():
+                        self._lose()
+                    return do(self._warm or self._start_and_wait(stop))
                 except ProcessGone as error:
                     last = error
         if isinstance(last, Killed):
             raise LeanKilled(f"{TRIES} processes of {self._command.name} were killed one after another: {last}")
         raise LeanCrash(f"{TRIES} processes ended before they were asked: {last}")
-
-    def _ready(self, stop: Stop | None) -> ReplState:
-        if self._warm is not None and self._warm.must_be_replaced():
-            self._lose()
-        return self._warm or self._start_and_wait(stop)
 
     def _ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
         """Ask the process; whatever leaves it dead or busy is the end of it."""
@@ -177,31 +163,25 @@ class ReplSlot:
                 raise Killed(what) from error
             raise
 
-    def start(self) -> None:
-        """Start a process without waiting until it is ready."""
-        with self._lock:
-            if self._closed:
-                raise LeanStartError("this Lean was closed")
-            if self._repl is None:
-                try:
-                    self._repl = Repl(self._command, self._starter)
-                except OSError as error:
-                    raise LeanStartError(f"{self._command.name} does not start: {error}") from error
-
     def _start_and_wait(self, stop: Stop | None) -> ReplState:
         """Start a process and wait for it. Interrupted, it goes on starting, for the next use."""
         why = ""
         for _ in range(STARTS):
-            self.start()
-            assert self._repl is not None
+            with self._lock:
+                if self._closed:
+                    raise LeanStartError("this Lean was closed")
+                try:
+                    repl = self._repl = self._repl or Repl(self._command, self._starter)
+                except OSError as error:
+                    raise LeanStartError(f"{self._command.name} does not start: {error}") from error
             try:
-                self._repl.await_ready(stop)
+                repl.await_ready(stop)
             except ProcessEnded as error:
                 why = str(error) or "it ends without a word"
             except Overrun:
                 why = f"it is not ready after {START:g} seconds"
             else:
-                self._warm = ReplState(self._ask, self._repl.pid, self._most)
+                self._warm = ReplState(self._ask, repl.pid, self._most)
                 return self._warm
             self._lose()
         raise LeanStartError(f"{self._command.name} does not start: {why}")

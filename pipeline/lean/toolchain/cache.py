@@ -6,7 +6,6 @@ load it."""
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import pwd
@@ -22,7 +21,7 @@ from pipeline.errors import RunLocked
 from pipeline.lean import repl
 from pipeline.lean.model import LeanStartError
 from pipeline.store.files import sync_path
-from pipeline.store.flock import acquire_lock
+from pipeline.store.flock import file_lock
 
 MANIFEST = "manifest.json"
 # Seconds for the download of some hundred megabytes in another process.
@@ -41,18 +40,15 @@ def cache_folder() -> Path:
             os.makedirs(place, mode=0o700, exist_ok=True)
             if os.access(place, os.W_OK | os.X_OK):
                 return Path(place) / "coppice" / "lean"
-    raise LeanStartError(
-        f"nowhere to keep the Lean toolchain: none of {', '.join(filter(None, places))} can be written"
-    )
-
-
-def is_undamaged(folder: Path) -> bool:
-    """True if all files that were put there are there, with the sizes they had."""
-    return not damage_in(folder)
+    tried = ", ".join(filter(None, places))
+    raise LeanStartError(f"nowhere to keep the Lean toolchain: none of {tried} can be written")
 
 
 def cached_folder(
-    name: str, make: Callable[[Path], None], sound: Callable[[Path], bool] = is_undamaged, patience: float = PATIENCE
+    name: str,
+    make: Callable[[Path], None],
+    sound: Callable[[Path], bool] = lambda folder: not damage_in(folder),
+    patience: float = PATIENCE,
 ) -> Path:
     """The folder of that name in the cache; `make` fills it when it is not `sound`.
 
@@ -61,9 +57,7 @@ def cached_folder(
     if sound(folder):
         return folder
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with open(f"{folder}.lock", "a") as lock:  # the system drops it with the process, however that ends
-            acquire_lock(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
+        with file_lock(f"{folder}.lock", patience):
             if not sound(folder):  # it may have been made while we waited
                 _make(folder, make)
     except RunLocked as error:
@@ -77,7 +71,7 @@ def cached_folder(
 
 
 def damage_in(folder: Path) -> str:
-    """The damage of a folder, in a word; "" when there is none."""
+    """The damage of a folder, in a word; "" when all files that were put there have the sizes they had."""
     try:
         sizes: dict[str, int] = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError):

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
@@ -16,10 +16,12 @@ from typing import NoReturn
 from pipeline.lean.model import LeanStartError
 from pipeline.lean.repl.process import LeanCommand
 from pipeline.lean.toolchain import cache
+from pipeline.machine.process import set_variables
 
 WRITTEN_FOR = "4.28"
 INSTALL = "install elan (https://lean-lang.org/install), or take the backend wasm"
 VARIABLES = ("PATH", "HOME", "ELAN_HOME", "LEAN_PATH")
+PROJECT_FILES = ("lean-toolchain", "lake-manifest.json", "lakefile.toml")
 _VERSION = re.compile(r"version ([^,)]+)")
 _LIBRARY = re.compile(r"^\s*lean_lib\s+(?:«([^»]+)»|([\w.]+))", re.MULTILINE)
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
@@ -28,7 +30,7 @@ _PLAIN = re.compile(r"[^\W\d][\w.]*")
 def native_command(repl: Path, project: str) -> LeanCommand:
     """Command of a process of `repl`, which is compiled for this Lean once, and kept."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
-    env = {each: os.environ[each] for each in VARIABLES if each in os.environ}
+    env = set_variables(VARIABLES)
     try:
         # the binary itself, not elan's stand-in for it, which goes by the current folder
         binary = os.path.join(_lean_prints("--print-prefix", project), "bin", "lean")
@@ -103,21 +105,16 @@ def _quoted_module(module: str) -> str:
 
 
 def _sources_digest(project: Path) -> str:
-    digest = sha256()
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    digest, sources = sha256(), list[Path]()
     try:
-        for path in sorted(_sources(project)):
+        for folder, below, names in os.walk(project, onerror=fail):
+            below[:] = [name for name in below if not name.startswith(".")]
+            sources += [Path(folder, name) for name in names if name.endswith(".lean") or name in PROJECT_FILES]
+        for path in sorted(sources):
             digest.update(f"{path.relative_to(project)}\0{sha256(path.read_bytes()).hexdigest()}\0".encode())
     except OSError as error:
         raise LeanStartError(f"the sources of {project} cannot be read: {error}") from error
     return digest.hexdigest()[:16]
-
-
-def _sources(project: Path) -> Iterator[Path]:
-    def fail(error: OSError) -> NoReturn:
-        raise error
-
-    for folder, below, names in os.walk(project, onerror=fail):
-        below[:] = [name for name in below if not name.startswith(".")]
-        for name in names:
-            if name.endswith(".lean") or name in ("lean-toolchain", "lake-manifest.json", "lakefile.toml"):
-                yield Path(folder, name)

@@ -15,15 +15,7 @@ from pipeline.mcts.search.agents import Block, ReservationRules
 from pipeline.mcts.search.journal import REAL_TIME
 from pipeline.mcts.spec.model import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS
 from pipeline.views.pages.charts import ChartLine, ChartMark, ChartRow, line_chart, rows_chart, stairs
-from pipeline.views.pages.drawing import (
-    Scale,
-    amount_scale,
-    chart_style,
-    difference_scale,
-    html_page,
-    html_table,
-    share_scale,
-)
+from pipeline.views.pages.drawing import Scale, amount_scale, difference_scale, html_page, html_table, share_scale
 
 # comparison.json, as it was made or read again.
 Comparison = Mapping[str, Any]
@@ -50,7 +42,7 @@ def comparison_page(run: str, comparison: Comparison) -> str:
     )  # fmt: skip
     sections = (_about_section, *(about_goals if comparison["goals"] else ()), _settings_section, _refused_section)
     parts = [part for section in sections for part in section(comparison)]
-    return html_page(f"{run}: {comparison_headline(comparison)}", parts, f"{PAGE_STYLE}\n{chart_style()}")
+    return html_page(f"{run}: {comparison_headline(comparison)}", parts, PAGE_STYLE)
 
 
 def _cell(comparison: Comparison, estimate: Estimate, write: Write) -> str:
@@ -137,9 +129,8 @@ def _paired_section(comparison: Comparison) -> Iterator[str]:
     for name, each in paired.items():
         here, there = each["only_here"], each["only_there"]
         counts = map(str, (each["both"], len(here), len(there), each["neither"]))
-        figures = (each["difference"], format_points), (each["calls_ratio"], format_ratio)
-        difference, calls = (_cell(comparison, estimate, write) for estimate, write in figures)
-        rows.append([escape(name), difference, *counts, calls])
+        difference = _cell(comparison, each["difference"], format_points)
+        rows.append([escape(name), difference, *counts, _cell(comparison, each["calls_ratio"], format_ratio)])
         alone.append([escape(name), _goal_list(here), _goal_list(there)])
     head = ("scenario", "difference, percentage points (interval)", "both", "only this", f"only {first}", "neither")
     yield html_table((*head, "calls where both solved, as a ratio (interval)"), rows, numbers=(2, 3, 4, 5))

@@ -43,11 +43,11 @@ class StopWhen(NamedTuple):
 class Sessions:
     """Sessions of a Lean: one, and more, up to `most`, as soon as there is more to do than those are free for."""
 
-    def __init__(self, open_one: Callable[[Stop], Evaluator], time: str, most: int, stop: Stop | None) -> None:
+    def __init__(self, open_one: Callable[[Stop], Evaluator], time: str, most: int, stop: Stop) -> None:
         """`open_one` may take long, and is called in threads too."""
         self._open, self._due, self._most = open_one, NEXT_DUE[time], most
         self._over = Event()
-        self._until = StopWhen(lambda: self._over.is_set() or (stop is not None and stop.is_set()))
+        self._until = StopWhen(lambda: self._over.is_set() or stop.is_set())
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="session")
         self._opening: set[Future[Evaluator]] = set()
         self._working: dict[Future[ExpandOutcome], tuple[Expand, Evaluator]] = {}
@@ -150,6 +150,7 @@ def prove_theorem(
     def open_one(until: Stop) -> Evaluator:
         return Evaluator(*lean.open(task.theorem, until), task.guide)
 
+    stop = stop or Event()
     try:
         with closing(Sessions(open_one, task.time, sessions, stop)) as together:
             journal = begin_search(task, together.idle(), files or SearchFiles())
@@ -157,11 +158,13 @@ def prove_theorem(
             together.interrupt_all()
             policy, tree = journal.policy, journal.policy.tree
             script = found_script(tree, together.idle())
-        fault = check_script(task.theorem, lean, script, stop) if script else ""
+        fault = proof_fault(lean, task.theorem, script, stop) if script else ""
     except Exception as error:  # after `stop` was set it went wrong since Lean was killed with us, or may as well
-        if stop is not None and stop.is_set():
+        if stop.is_set():
             raise Interrupted from error
         raise
+    if fault and stop.is_set():
+        raise Interrupted
     verified, status = bool(script) and not fault, STATUS_WORDS[tree.root.status]
     return TheoremResult(status, script, verified, fault, len(tree.nodes), together.calls(), policy.calls)
 
@@ -189,11 +192,3 @@ def found_script(tree: SearchTree, session: Evaluator) -> tuple[str, ...]:
     if tree.root.status != SOLVED:
         return ()
     return tuple(split_retry(line)[0] for line in proof_script(tree.root, session.prelude))
-
-
-def check_script(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:
-    """Find the fault of a proof as a whole, in an environment that nothing was done in; "" if it holds."""
-    fault = proof_fault(lean, theorem, script, stop)
-    if fault and stop is not None and stop.is_set():
-        raise Interrupted
-    return fault

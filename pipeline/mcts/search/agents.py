@@ -8,7 +8,7 @@ names, so that a scenario hits the same goals in whichever order a search reache
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from math import inf, log, sqrt
 from typing import Any, NamedTuple
@@ -136,7 +136,7 @@ class Agent:
     number: int
     view: AgentView | None = None  # None: it sees everything as it is
     turns: int = 0
-    last: frozenset[int] = field(default_factory=frozenset)
+    last: frozenset[int] = frozenset()  # actions of its last way
 
 
 def refresh_view(tree: SearchTree, agent: Agent, refresh: int) -> None:

@@ -67,8 +67,6 @@ def mode_from_json(fields: Fields) -> tuple[SearchRules | TeamRules, str]:
 
 VERSION = 1
 CLOCKS: dict[str, type[VirtualClock] | type[RealTimeClock]] = {VIRTUAL_TIME: VirtualClock, REAL_TIME: RealTimeClock}
-
-
 SearchPolicy = CentralizedSearch | VirtualClock | RealTimeClock
 
 

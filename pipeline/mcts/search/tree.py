@@ -82,9 +82,8 @@ class SearchTree:
         new = order_moves(moves)
         if new and not new[-1].prior > 0:
             raise ValueError(f"{new[-1].tactic!r} has the prior {new[-1].prior}; it has to be above 0")
-        if node.tactics:
-            new = [move for move in new if move.tactic not in node.tactics]
         before = node.tactics or []
+        new = [move for move in new if move.tactic not in before]
         node.untried += range(len(before), len(before) + len(new))
         node.tactics = [*before, *[sys.intern(move.tactic) for move in new]]
         node.priors.extend([move.prior for move in new])

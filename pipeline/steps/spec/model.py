@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits
 from pipeline.core.templates import Template
 from pipeline.spec import Item
+from pipeline.spec_fields import Values
 
 
 class Gather(NamedTuple):
@@ -51,8 +52,7 @@ class Env(NamedTuple):
 
 class Step(NamedTuple):
     name: str
-    item: Item
-    keys: dict[str, Item]
+    keys: Values
     matrix: Matrix
     argv: tuple[Template, ...] | None
     shell: Template | None
@@ -63,13 +63,6 @@ class Step(NamedTuple):
     env: Env
     limits: Limits
     by_content: bool
-
-    def at(self, key: str) -> Item:
-        """Where to point when something about `key` is wrong."""
-        return self.keys.get(key, self.item)
-
-    def wrong(self, key: str, what: str) -> NoReturn:
-        self.at(key).wrong(f"step {self.name}: {what}")
 
 
 class StepsSpec(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain, decide_below, one_of_values
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, decide_below, one_of, ranked
 from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
@@ -33,15 +33,20 @@ def propose_bounds(goal: PrintedGoal) -> Iterator[TacticMove]:
     naturals, integers = goal.of_type("Nat"), goal.of_type("Int")
     ranges = {name: bounds_of(name, goal) for name in [*naturals, *integers]}
     yield from decide_points(goal, naturals, ranges) if not integers else shift_to_naturals(goal, integers, ranges)
+    he = goal.fresh("he")[0]
     for place, (name, within_it) in enumerate(ranges.items()):
-        if within_it.size <= MOST_CASES:
-            yield enumerate_values(goal, name, within_it, 0.8 + 0.005 * within_it.size + 0.1 * place)
+        if (size := within_it.size) <= MOST_CASES:
+            values = range(within_it.low or 0, (within_it.high or 0) + 1)
+            apart = f"({case_split(he, len(values), 'rfl')}) <;> ({CLOSERS})"
+            if len(values) <= 1:
+                apart = f"first | omega | (subst {he}; {CLOSERS})"
+            tactic = chain([one_of(he, values, name), apart])
+            yield TacticMove(0.8 + 0.005 * size + 0.1 * place, tactic, MIDDLE + 0.15 * len(values), closing=True)
     yield from bound_by_products(goal, naturals, integers, ranges)
 
 
 def bounds_of(name: str, goal: PrintedGoal) -> Range:
-    low: list[int] = [0] if goal.types.get(name) == "Nat" else []
-    high: list[int] = []
+    low, high = [0] if goal.types.get(name) == "Nat" else [], list[int]()
     for one in arithmetic.fact_relations(goal):
         below, above = stated_limits(one.relation, name)
         low += below
@@ -53,7 +58,7 @@ def implied_bounds(relation: Relation, name: str, goal: PrintedGoal) -> Iterator
     """`2 * x + y ≤ 12` of naturals: no part of a sum is above the whole."""
     if relation.sign not in ("=", "≤", "<") or not relation.holds or not isinstance(relation.right, Number):
         return
-    linear = terms.linear_form(terms.polynomial(relation.left))
+    linear = terms.linear_form(relation.left)
     if linear is None or len(linear[0]) < 2 or name not in linear[0] or min(linear[0].values()) <= 0:
         return
     if all(arithmetic.number_type(one, goal) == "Nat" for one in linear[0]):
@@ -64,23 +69,17 @@ def stated_limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:
     """`3 ≤ x`, `x < 7` and the like, also under a ¬."""
     sign = relation.sign if relation.holds else {"≤": ">", "<": "≥", ">": "≤", "≥": "<"}.get(relation.sign, "")
     match (relation.left, sign, relation.right):
-        case (Leaf(left), "≤" | "<", Number(number)) if left == name:
-            return [], [number - (sign == "<")]
-        case (Leaf(left), "≥" | ">", Number(number)) if left == name:
-            return [number + (sign == ">")], []
-        case (Number(number), "≤" | "<", Leaf(right)) if right == name:
-            return [number + (sign == "<")], []
-        case (Number(number), "≥" | ">", Leaf(right)) if right == name:
-            return [], [number - (sign == ">")]
+        case (Leaf(of), "≤" | "<", Number(number)) | (Number(number), "≥" | ">", Leaf(of)) if of == name:
+            return [], [number - (sign in "<>")]
+        case (Leaf(of), "≥" | ">", Number(number)) | (Number(number), "≤" | "<", Leaf(of)) if of == name:
+            return [number + (sign in "<>")], []
     return [], []
 
 
 def decide_points(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]) -> Iterator[TacticMove]:
     """Let the kernel look at all points, where every variable has a bound, and neither points nor numbers are many."""
     points = math.prod(ranges[name].size for name in naturals)
-    others = [
-        one for one in goal.variables if one.name not in naturals and syntax.mentions(one.name, goal.propositions)
-    ]
+    others = [one for one in goal.variables if one.name not in naturals and goal.mentions(one.name)]
     too_large = max(goal.numerals, default=0) >= 10**12 or any(sign in goal.propositions for sign in ("∀", "∃", "fun "))
     if not naturals or others or points > MOST_POINTS or too_large:
         return
@@ -98,45 +97,29 @@ def shift_to_naturals(goal: PrintedGoal, integers: Sequence[str], ranges: dict[s
     if not integers or goal.connective == "∃" or any(ranges[name].size > 10**6 for name in integers):
         return
     lines = []
-    for name, k, hk in zip(integers, goal.fresh("k", len(integers)), goal.fresh("hk", len(integers)), strict=True):
+    for name, k, hk in zip(integers, goal.free_names("k"), goal.free_names("hk"), strict=False):
         low, size = ranges[name].low, ranges[name].size
         shifted = f"{name} = {low} + ({k} : Int) := ⟨({name} - ({low})).toNat, by omega⟩"
         lines += [f"obtain ⟨{k}, rfl⟩ : ∃ {k} : Nat, {shifted}", f"have {hk} : {k} ≤ {max(size - 1, 0)} := by omega"]
     yield TacticMove(0.05, chain(lines), MIDDLE)
 
 
-def enumerate_values(goal: PrintedGoal, name: str, within_it: Range, cost: float) -> TacticMove:
-    values = range(within_it.low or 0, (within_it.high or 0) + 1)
-    he = goal.fresh("he")[0]
-    apart = f"(rcases {he} with {' | '.join(['rfl'] * len(values))}) <;> ({CLOSERS})"
-    if len(values) <= 1:
-        apart = f"first | omega | (subst {he}; {CLOSERS})"
-    return TacticMove(cost, chain([one_of_values(he, values, name), apart]), MIDDLE + 0.15 * len(values), closing=True)
-
-
 def bound_by_products(
     goal: PrintedGoal, naturals: Sequence[str], integers: Sequence[str], ranges: dict[str, Range]
 ) -> Iterator[TacticMove]:
-    """Bounds that follow from the equations by multiplying."""
+    """Bounds that follow from the equations by multiplying: numbers of these and their roots, the small ones first."""
     if not arithmetic.is_nonlinear(goal) or not arithmetic.equations(goal) or goal.connective == "∃":
         return
-    limits = guessed_limits(goal)
-    free = [name for name in naturals if ranges[name].high is None]
-    for place, limit in enumerate(limits if free and not integers else []):
-        names, proof = goal.fresh("hb", len(free)), natural_bound(goal)
-        lines = (f"have {h} : {name} ≤ {limit} := by {proof}" for h, name in zip(names, free, strict=True))
-        yield TacticMove(0.4 + 0.08 * place, chain(lines), LONG)
-    open_ended = [name for name in integers if ranges[name].size > 10**6]
-    for place, limit in enumerate(limits if open_ended else []):
-        yield TacticMove(0.5 + 0.08 * place, chain(integer_bounds(open_ended, limit, goal)), LONG)
-
-
-def guessed_limits(goal: PrintedGoal) -> list[int]:
-    """Numbers of the equations and their roots, the small ones first."""
     large = max((number for number in goal.numerals if number <= 10**7), default=0)
-    roots = {terms.floor_root(large, degree) + 1 for degree in (2, 3)}
-    found = roots | {number for number in goal.numerals if 4 < number <= 500}
-    return sorted(number for number in found if number > 1)[:5]
+    guessed = {terms.floor_root(large, degree) + 1 for degree in (2, 3)} | {n for n in goal.numerals if 4 < n <= 500}
+    limits = sorted(number for number in guessed if number > 1)[:5]
+    free = [name for name in naturals if ranges[name].high is None]
+    if free and not integers:
+        named, proof = [*zip(goal.fresh("hb", len(free)), free, strict=True)], natural_bound(goal)
+        bounded = (chain(f"have {h} : {name} ≤ {limit} := by {proof}" for h, name in named) for limit in limits)
+        yield from ranked(0.4, 0.08, bounded, LONG)
+    if open_ended := [name for name in integers if ranges[name].size > 10**6]:
+        yield from ranked(0.5, 0.08, (chain(integer_bounds(open_ended, limit, goal)) for limit in limits), LONG)
 
 
 def natural_bound(goal: PrintedGoal) -> str:
@@ -155,7 +138,7 @@ def integer_bounds(names: Sequence[str], limit: int, goal: PrintedGoal) -> Itera
         for place, (one, other) in enumerate(permutations(goal.of_type("Int")[:3], 2))
     )
     squares = "(have hsq := Int.mul_le_mul hl hl (by omega) (by omega))"
-    for name, low, high in zip(names, goal.fresh("hl", len(names)), goal.fresh("hu", len(names)), strict=True):
+    for name, low, high in zip(names, goal.free_names("hl"), goal.free_names("hu"), strict=False):
         sides = []
         for side in (f"-{name}", name):
             above = f"(have hl : {limit} ≤ {side} := by omega)"

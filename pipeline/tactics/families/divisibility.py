@@ -1,19 +1,14 @@
-"""Divisors: factors of a number, greatest common divisors, and polynomials that divide each other.
-
-Products that are a number: each factor is one of its divisors; sums that become a product when a number is added.  What
-divides two numbers divides their combinations.  Where polynomials divide each other as polynomials do, the quotient is
-worked out and given."""
+"""Divisors: factors of a number, greatest common divisors, and polynomials that divide each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import gcd
 
-from pipeline.tactics.families.witnesses import monomial_text, polynomial_text
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, disjunction
 from pipeline.tactics.text.terms import Monomial, Number, Operation, Polynomial, Term, leaves, read_relation, term_text
 
 LARGEST_PRODUCT = 4000
@@ -27,28 +22,27 @@ def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
                 yield TacticMove(cost + 0.05 * place, tactic, LONG)
     for place, one in enumerate(arithmetic.fact_relations(goal)):
         if one.relation.sign == "∣" and one.relation.holds:
-            k, hk = goal.fresh("k")[0], goal.fresh("hk")[0]
             bound = f"{one.kind}.le_of_dvd (by first | omega | (simp_all; done) | grind) {one.name}"
-            yield TacticMove(1.0 + 0.05 * place, f"obtain ⟨{k}, {hk}⟩ := {one.name}", SHORT)
-            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {bound}", SHORT)
-    yield from divide_all(goal)
+            yield TacticMove(1.0 + 0.05 * place, f"obtain ⟨{goal.fresh('k')[0]}, {goal.fresh('hk')[0]}⟩ := {one.name}")
+            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {bound}")
+    # everything that is divided by a variable is a multiple of it
+    facts = [one.name for one in arithmetic.fact_relations(goal, "∣") if leaves(one.relation.left)]
+    names = zip(facts, goal.free_names("k"), goal.free_names("hk"), strict=False)
+    if facts:
+        yield TacticMove(0.6, chain(f"obtain ⟨{k}, {hk}⟩ := {fact}; try subst {hk}" for fact, k, hk in names))
 
 
 def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
     match (one.relation.left, terms.constant_value(one.relation.right)):
         case (Operation("*", factors), int(number)) if 0 < number <= LARGEST_PRODUCT:
             values = [one for one in range(1, number + 1) if number % one == 0]
-            for cost, place in ((0.3, 0), (0.35, 1)) if len(values) <= MOST_DIVISORS else ():
-                if leaves(factors[place]) and not has_open_power(factors[place]):
-                    yield cost, split_factor(one, factors[place], values, goal, is_first=not place)
+            for is_first, factor in zip((True, False), factors, strict=True) if len(values) <= MOST_DIVISORS else ():
+                powers = [one for one in terms.subterms(factor) if isinstance(one, Operation) and one.sign == "^"]
+                # of all divisors few are powers with an open exponent
+                if leaves(factor) and all(isinstance(power.arguments[1], Number) for power in powers):
+                    yield 0.3 if is_first else 0.35, split_factor(one, factor, values, goal, is_first=is_first)
         case (Operation("*", _), 0):
             yield 0.1, f"cases ({one.kind}.mul_eq_zero.mp {one.name})"
-
-
-def has_open_power(term: Term) -> bool:
-    """True if an exponent in it is open: of all divisors few are such powers."""
-    powers = (one.arguments for one in terms.subterms(term) if isinstance(one, Operation) and one.sign == "^")
-    return not all(isinstance(exponent, Number) for _, exponent in powers)
 
 
 def split_factor(one: StatedRelation, factor: Term, values: list[int], goal: PrintedGoal, *, is_first: bool) -> str:
@@ -72,8 +66,15 @@ def split_factor(one: StatedRelation, factor: Term, values: list[int], goal: Pri
 
 
 def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: PrintedGoal) -> list[str]:
-    """A case for each value of the factor's variable, from `found`a, that the factor is one of the values."""
-    what, possible = solve_factor(factor, values)
+    """A case for each value of the factor's variable, from `found`a: `3 * x + 1` among 1, 2, 4 is x among 0, 1."""
+    what, possible = term_text(factor), values
+    form = terms.polynomial(factor, "Int")
+    # a factor with more variables stays as it is, and so does one that subtracts: naturals do that in their own way
+    if len(form.keys() - {()}) == 1 and not (isinstance(factor, Operation) and factor.sign == "-"):
+        (monomial,), constant = form.keys() - {()}, form.get((), 0)
+        exact = [divmod(value - constant, form[monomial]) for value in values]
+        whole = sorted(quotient for quotient, rest in exact if not rest)
+        what, possible = terms.monomial_text(1, monomial), [one for one in whole if one >= 0 or min(values) < 0]
     if not possible:
         return ["exfalso", "omega"]
     either_of = disjunction(f"{what} = {value}" for value in possible)
@@ -84,22 +85,6 @@ def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: Pr
         f"clear {key} {found}d {found}a",
         f"({case_split(found, len(possible))}) <;> {put_in}",
     ]
-
-
-def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
-    """`3 * x + 1` among 1, 2, 4: x among 0, 1.
-
-    A factor with more than one variable stays as it is, and so does one that subtracts: of naturals that is not what
-    polynomials do."""
-    form = terms.polynomial(factor, "Int")
-    others = [monomial for monomial in form if monomial]
-    if len(others) != 1 or (isinstance(factor, Operation) and factor.sign == "-"):
-        return term_text(factor), values
-    (monomial,), constant = others, form.get((), 0)
-    scale = form[monomial]
-    exact = [(value - constant) // scale for value in values if (value - constant) % scale == 0]
-    natural = all(value > 0 for value in values)
-    return monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
 
 
 def complete_product(one: StatedRelation) -> Iterator[StatedRelation]:
@@ -114,31 +99,21 @@ def complete_product(one: StatedRelation) -> Iterator[StatedRelation]:
         number = b * c - a * d
         if number and (one.kind == "Int" or min(b, c) >= 0):
             flip = -1 if number < 0 else 1
-            left = f"({a} * {monomial_text(1, x)} + {term_text(Number(c))})"
-            right = f"({term_text(Number(flip * a))} * {monomial_text(1, y)} + {term_text(Number(flip * b))})"
+            left = f"({a} * {terms.monomial_text(1, x)} + {term_text(Number(c))})"
+            right = f"({term_text(Number(flip * a))} * {terms.monomial_text(1, y)} + {term_text(Number(flip * b))})"
             if relation := read_relation(f"{left} * {right} = {abs(number)}"):
                 name = f"(show {left} * {right} = {abs(number)} by grind -verbose)"
                 yield StatedRelation(name, relation, one.kind)
 
 
-def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Write everything that is divided by a variable as a multiple of it."""
-    facts = [one.name for one in arithmetic.fact_relations(goal, "∣") if leaves(one.relation.left)]
-    names = zip(facts, goal.fresh("k", len(facts)), goal.fresh("hk", len(facts)), strict=True)
-    if facts:
-        lines = (f"obtain ⟨{k}, {hk}⟩ := {fact}; try subst {hk}" for fact, k, hk in names)
-        yield TacticMove(0.6, chain(lines), SHORT)
-
-
 def propose_divisibility(goal: PrintedGoal) -> Iterator[TacticMove]:
     for term in [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation)][:40]:
         if term.sign in ("gcd", "lcm"):
-            moves_of = gcd_moves if term.sign == "gcd" else lcm_moves
-            yield from moves_of(term, goal)
+            yield from (gcd_moves if term.sign == "gcd" else lcm_moves)(term, goal)
     for owner in ("Nat", "Int") if goal.connective == "∣" else ():
         if goal.of_type(owner):
-            yield TacticMove(1.2, f"apply {owner}.dvd_add", SHORT)
-            yield TacticMove(1.3, f"apply {owner}.dvd_sub", SHORT)
+            yield TacticMove(1.2, f"apply {owner}.dvd_add")
+            yield TacticMove(1.3, f"apply {owner}.dvd_sub")
             yield TacticMove(1.3, f"apply {owner}.dvd_trans", MIDDLE)
 
 
@@ -147,8 +122,8 @@ def gcd_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
     one, other = goal.fresh("hg", 2)
     facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
     if "∣" not in goal.propositions:
-        yield TacticMove(0.9, chain([*facts, "simp_all"]), SHORT)
-        yield TacticMove(1.0, chain(facts), SHORT)
+        yield TacticMove(0.9, chain([*facts, "simp_all"]))
+        yield TacticMove(1.0, chain(facts))
     if combined := constant_combination(*term.arguments):
         tactic = chain([*facts, *eliminate_variable((a, b), (one, other), combined, goal)])
         yield TacticMove(0.1, tactic, LONG, closing=True)
@@ -156,7 +131,7 @@ def gcd_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None:
     """p, q, c with p * left - q * right = c for linear terms of the same one variable; c is not 0."""
-    one, other = (terms.linear_form(terms.polynomial(side)) for side in (left, right))
+    one, other = terms.linear_form(left), terms.linear_form(right)
     if one is None or other is None or len(one[0]) != 1 or one[0].keys() != other[0].keys():
         return None
     (a,), (b,) = one[0].values(), other[0].values()
@@ -172,14 +147,11 @@ def eliminate_variable(
     *factors, constant = combined
     g, name, size = goal.fresh("g")[0], goal.fresh("hd")[0], abs(constant)
     whole = f"Nat.gcd {sides[0]} {sides[1]}"
-    parts = [
-        (f"{factor} * ({side})", f"(Nat.dvd_mul_left_of_dvd {fact} {factor})")
-        for factor, side, fact in zip(factors, sides, divides, strict=True)
-    ]
-    (first, first_fact), (second, second_fact) = parts if constant > 0 else parts[::-1]
-    apart = f"have h := Nat.dvd_sub {first_fact} {second_fact}"
-    known = f"rw [show {first} - {second} = {size} by omega] at h; exact h"
-    yield f"have {name} : {whole} ∣ {size} := by ({apart}; {known})"
+    parts = [*zip(factors, sides, divides, strict=True)][:: 1 if constant > 0 else -1]
+    apart = " ".join(f"(Nat.dvd_mul_left_of_dvd {fact} {factor})" for factor, _, fact in parts)
+    less = " - ".join(f"{factor} * ({side})" for factor, side, _ in parts)
+    known = f"rw [show {less} = {size} by omega] at h; exact h"
+    yield f"have {name} : {whole} ∣ {size} := by (have h := Nat.dvd_sub {apart}; {known})"
     yield f"have {name}b := Nat.le_of_dvd (by decide) {name}"
     yield f"try (have {name}c : 0 < {whole} := Nat.gcd_pos_of_pos_left _ (by omega))"
     yield f"generalize {whole} = {g} at *"
@@ -187,8 +159,7 @@ def eliminate_variable(
     if size <= 60:
         values = disjunction(f"{g} = {value}" for value in range(size + 1))
         ends = "first | omega | (simp_all; done) | (simp_all; omega)"
-        split = f"rcases hv with {' | '.join(['rfl'] * (size + 1))}"
-        small = f"(have hv : {values} := by omega); ({split}) <;> ({ends})"
+        small = f"(have hv : {values} := by omega); ({case_split('hv', size + 1, 'rfl')}) <;> ({ends})"
     yield f"first | omega | (simp_all; done) | ({small}) | grind -verbose"
 
 
@@ -202,21 +173,15 @@ def lcm_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
     if "gcd" in goal.propositions or "lcm" in goal.target:
         equal = [fact.name for fact in arithmetic.equations(goal) if isinstance(fact.relation.left, Operation)]
         put_in = [f"try rw [{fact}] at {at}" for fact in equal for at in names]
-        yield TacticMove(0.3, chain([*facts, *put_in]), SHORT)
-    yield TacticMove(0.9, chain(facts[:3]), SHORT)
+        yield TacticMove(0.3, chain([*facts, *put_in]))
+    yield TacticMove(0.9, chain(facts[:3]))
     if goal.connective == "≤" and "lcm" in goal.target:
-        yield TacticMove(0.4, below_multiple(a, b, goal), MIDDLE)
-
-
-def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
-    """Bounds of two numbers by a bound of their multiple."""
-    hlt, one, other = goal.fresh("hlt")[0], *goal.fresh("hb", 2)
-    limit = goal.target.split(" ≤ ")[0]
-    lines = ["apply Nat.le_of_not_lt", f"intro {hlt}"]
-    for name, of, side in ((one, a, "left"), (other, b, "right")):
-        part = f"Nat.le_of_dvd (Nat.lcm_pos (by omega) (by omega)) (Nat.dvd_lcm_{side} {a} {b})"
-        lines.append(f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt ({part}) {hlt}")
-    return chain(lines)
+        hlt, limit = goal.fresh("hlt")[0], goal.target.split(" ≤ ")[0]
+        lines = ["apply Nat.le_of_not_lt", f"intro {hlt}"]
+        for name, of, side in zip(goal.fresh("hb", 2), (a, b), ("left", "right"), strict=True):
+            part = f"Nat.le_of_dvd (Nat.lcm_pos (by omega) (by omega)) (Nat.dvd_lcm_{side} {a} {b})"
+            lines.append(f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt ({part}) {hlt}")
+        yield TacticMove(0.4, chain(lines), MIDDLE)
 
 
 MOST_STEPS = 60  # of a division
@@ -229,7 +194,7 @@ def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
         by, whole = (terms.polynomial(side, kind) for side in (relation.left, relation.right))
         found = polynomial_quotient(whole, by)
         if found is not None and (kind == "Int" or min(found.values(), default=0) >= 0):
-            yield TacticMove(0.1, f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
+            yield TacticMove(0.1, f"exact ⟨{terms.polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
 
 
 def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
@@ -239,8 +204,8 @@ def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
         if not whole:
             return found
         lead, under = leading_monomial(whole), leading_monomial(by)
-        step = divide_monomial(lead, under)
-        if step is None or whole[lead] % by[under]:
+        step = terms.multiply_monomials(lead, under, -1)
+        if any(times < 0 for _, times in step) or whole[lead] % by[under]:
             return None
         part = {step: whole[lead] // by[under]}
         found = terms.add_polynomials(found, part)
@@ -252,10 +217,3 @@ def leading_monomial(form: Polynomial) -> Monomial:
     """The first monomial in the order of the dictionary, which products keep."""
     names = terms.leaf_names(form)
     return max(form, key=lambda one: tuple(dict(one).get(name, 0) for name in names))
-
-
-def divide_monomial(monomial: Monomial, under: Monomial) -> Monomial | None:
-    left = dict(monomial)
-    for name, times in under:
-        left[name] = left.get(name, 0) - times
-    return None if min(left.values(), default=0) < 0 else tuple(sorted((name, at) for name, at in left.items() if at))

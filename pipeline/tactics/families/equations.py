@@ -1,13 +1,11 @@
-"""Equations solved: systems that are linear in their monomials, and polynomials in one unknown.
-
-A system is solved with every product of variables an unknown of its own.  A polynomial in one unknown is taken apart
-at its whole roots."""
+"""Equations solved: systems linear in their monomials, and polynomials in one unknown, at their whole roots."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
 from itertools import accumulate
 
 from pipeline.tactics.text import arithmetic, terms
@@ -29,11 +27,8 @@ def propose_linear(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def solve_system(goal: PrintedGoal) -> dict[str, int]:
     """Variables with the number that each of them must be, in the order in which they can be found."""
-    rows: list[LinearRow] = [
-        {monomial: Fraction(factor) for monomial, factor in form.items()}
-        for fact in arithmetic.equations(goal)[:MOST_EQUATIONS]
-        if (form := fact.form)
-    ]
+    forms = (fact.form for fact in arithmetic.equations(goal)[:MOST_EQUATIONS])
+    rows = [{monomial: Fraction(factor) for monomial, factor in form.items()} for form in forms if form]
     plain = set(goal.of_type("Nat", "Int"))
     found: dict[str, int] = {}
     while new := {name: value for name, value in determined_unknowns(rows).items() if name in plain - found.keys()}:
@@ -44,8 +39,13 @@ def solve_system(goal: PrintedGoal) -> dict[str, int]:
 
 def determined_unknowns(rows: list[LinearRow]) -> dict[str, int]:
     """Unknowns that are one variable and have a whole number as their only value."""
+    done: list[LinearRow] = []  # reduced until each leading unknown is in one row only
+    for one in rows:
+        row = reduce(eliminate_lead, done, one)
+        if any(row):
+            done = [*(eliminate_lead(other, row) for other in done), row]
     found = {}
-    for row in reduce_rows(rows):
+    for row in done:
         match [monomial for monomial in row if monomial]:
             case [((name, 1),) as monomial]:
                 value = -row.get((), Fraction(0)) / row[monomial]
@@ -54,28 +54,12 @@ def determined_unknowns(rows: list[LinearRow]) -> dict[str, int]:
     return found
 
 
-def reduce_rows(rows: list[LinearRow]) -> list[LinearRow]:
-    """Reduce the rows until each leading unknown is in one row only."""
-    done: list[LinearRow] = []
-    for one in rows:
-        row = one
-        for other in done:
-            row = eliminate_lead(row, other)
-        if any(row):
-            done = [*(eliminate_lead(other, row) for other in done), row]
-    return done
-
-
 def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
     """The row less so much of the other that the other's leading unknown is gone.
 
     That is the one of highest degree, so that variables by themselves are left at the end."""
     lead = max((monomial for monomial in other if monomial), key=lambda one: (sum(times for _, times in one), one))
-    if lead not in row:
-        return row
-    times = row[lead] / other[lead]
-    sums = {monomial: row.get(monomial, Fraction(0)) - times * other.get(monomial, 0) for monomial in {**row, **other}}
-    return {monomial: factor for monomial, factor in sums.items() if factor}
+    return terms.add_polynomials(row, other, -row[lead] / other[lead]) if lead in row else row
 
 
 def substitute(row: LinearRow, values: dict[str, int]) -> LinearRow:
@@ -83,8 +67,8 @@ def substitute(row: LinearRow, values: dict[str, int]) -> LinearRow:
     for monomial, factor in row.items():
         left = tuple((name, times) for name, times in monomial if name not in values)
         worth = math.prod(values.get(name, 1) ** times for name, times in monomial)
-        found[left] = found.get(left, Fraction(0)) + factor * worth
-    return {monomial: factor for monomial, factor in found.items() if factor}
+        found = terms.add_polynomials(found, {left: factor * worth})
+    return found
 
 
 ROOT_REACH = 1000  # how far from 0 roots are looked for
@@ -97,11 +81,9 @@ def propose_polynomials(goal: PrintedGoal) -> Iterator[TacticMove]:
         names = terms.leaf_names(form)
         if len(names) != 1 or "↑" in names[0] or (one.kind == "Nat" and goal.types.get(names[0]) != "Nat"):
             continue
-        coefficients = [0] * (terms.degree(form) + 1)
-        for monomial, factor in form.items():
-            coefficients[monomial[0][1] if monomial else 0] = factor
-        if len(coefficients) > 2:
-            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, names[0], coefficients, goal), LONG)
+        by_power = [form.get(((names[0], power),) if power else (), 0) for power in range(terms.degree(form) + 1)]
+        if len(by_power) > 2:
+            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, names[0], by_power, goal), LONG)
 
 
 def split_at_roots(one: StatedRelation, name: str, coefficients: Coefficients, goal: PrintedGoal) -> str:
@@ -110,13 +92,11 @@ def split_at_roots(one: StatedRelation, name: str, coefficients: Coefficients, g
     found = goal.fresh("hf")[0]
     at, given = (name, one.name) if one.kind == "Int" else (f"({name} : Int)", f"congrArg (Int.ofNat ·) {one.name}")
     factors = [f"({at} - ({root}))" for root in roots]
-    scale, none = "", "fail"
+    scale = f"{rest[0]} * " if len(rest) == 1 and rest[0] != 1 else ""
     if len(rest) > 1:
         summands = (f"({factor}) * {at} ^ {power}" for power, factor in enumerate(rest) if factor)
         factors.append(f"({' + '.join(summands)})")
-        none = no_root_proof(rest, at)
-    elif rest[0] != 1:
-        scale = f"{rest[0]} * "
+    none = no_root_proof(rest, at)
     product = f"{scale}({' * ('.join(factors)}" + ")" * len(factors)
     lines = [
         f"have {found}i := {given}",

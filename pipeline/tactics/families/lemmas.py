@@ -1,7 +1,5 @@
 """Equations and laws applied: rewriting, statements for all at things of the goal, laws applied backwards.
 
-Rewriting: with the goal's own equations, by simp, by the laws of arithmetic, through both sides of an equation.
-Specialising: statements for all things, at the things of the goal; and a recurrence followed from number to number.
 Laws of order and divisibility: a claim about a whole follows from the same claim about its parts."""
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from itertools import product
 
 from pipeline.tactics.text import arithmetic, syntax
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe
-from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, TacticMove, chain, ranked
 
 DISTRIBUTED = "{0}.mul_add, {0}.add_mul, {0}.pow_succ, {0}.pow_zero, {0}.mul_sub, {0}.sub_mul"
 REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.add_left_comm, {0}.add_assoc"
@@ -20,20 +18,18 @@ REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.a
 
 def propose_rewriting(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, fact in enumerate(goal.facts):
-        for cost, tactic in fact_rewrites(fact, goal):
-            yield TacticMove(cost + 0.05 * place, tactic, SHORT)
-    yield TacticMove(0.5, "simp_all", SHORT)
+        sign, later = syntax.connective(fact.type), 0.05 * place
+        if sign == "=" and any(side in goal.types for side in syntax.split_at(fact.type, "=")):
+            yield TacticMove(0.3 + later, f"subst {fact.name}")
+        if sign == "=" or (sign == "∀" and "=" in fact.type):
+            yield TacticMove(1.2 + later, f"rw [{fact.name}]")
+        if sign == "=":
+            yield TacticMove(1.6 + later, f"rw [← {fact.name}]")
+        elif sign == "∀" and "=" in fact.type:
+            yield TacticMove(1.5 + later, f"simp [{fact.name}]")
+    yield TacticMove(0.5, "simp_all")
     yield from arithmetic_rewrites(goal)
     yield from side_moves(goal)
-
-
-def fact_rewrites(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
-    sign = syntax.connective(fact.type)
-    if sign == "=" and any(side in goal.types for side in syntax.split_at(fact.type, "=")):
-        yield 0.3, f"subst {fact.name}"
-    if sign == "=" or (sign == "∀" and "=" in fact.type):
-        yield 1.2, f"rw [{fact.name}]"
-        yield (1.6, f"rw [← {fact.name}]") if sign == "=" else (1.5, f"simp [{fact.name}]")
 
 
 def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -46,7 +42,7 @@ def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
             yield TacticMove(1.1, f"(simp [{out}] at *; omega)", MIDDLE, closing=True)
             yield TacticMove(1.3, f"simp [{out}] at *", MIDDLE)
             if "^" in goal.propositions:
-                yield TacticMove(0.7, f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *", SHORT)
+                yield TacticMove(0.7, f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *")
 
 
 def side_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -69,13 +65,11 @@ LONGEST_RECURRENCE = 120  # steps of a recurrence
 
 def propose_specialising(goal: PrintedGoal) -> Iterator[TacticMove]:
     values = [*dict.fromkeys(instance_values(goal))]
-    general = [fact for fact in goal.facts if syntax.connective(fact.type) == "∀"]
-    for place, fact in enumerate(general):
+    for place, fact in enumerate(fact for fact in goal.facts if syntax.connective(fact.type) == "∀"):
         count = len(syntax.bound_variables(fact.type)[0])
         choices = product(values[: 9 if count == 1 else 4], repeat=min(count, 2))
-        for further, choice in enumerate(choices):
-            instance = f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}"
-            yield TacticMove(1.1 + 0.05 * place + 0.06 * further, instance, SHORT)
+        instances = (f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}" for choice in choices)
+        yield from ranked(1.1 + 0.05 * place, 0.06, instances)
         yield from follow_recurrence(fact, goal)
 
 
@@ -136,6 +130,5 @@ def propose_laws(goal: PrintedGoal) -> Iterator[TacticMove]:
     if sign != "=":
         missing = ONLY_OF_NATURALS if owner == "Int" else ()
         laws = ", ".join(law.format(owner) for law in LAW_STEPS if not any(word in law for word in missing))
-        yield TacticMove(0.8, f"(apply_rules [{laws}] <;> first | omega | (simp_all; done))", SHORT, closing=True)
-    for place, law in enumerate(LAWS_BY_SIGN[sign]):
-        yield TacticMove(1.2 + 0.05 * place, f"apply {law.format(owner)}", SHORT)
+        yield TacticMove(0.8, f"(apply_rules [{laws}] <;> first | omega | (simp_all; done))", closing=True)
+    yield from ranked(1.2, 0.05, (f"apply {law.format(owner)}" for law in LAWS_BY_SIGN[sign]))

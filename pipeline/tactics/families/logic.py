@@ -1,7 +1,4 @@
-"""Finishers and connectives: tactics that prove a goal or nothing, and moves that follow its connectives.
-
-Finishers are tried on every goal, the cheap ones first.  Of the connectives some moves cannot be wrong and are taken at
-once; the others are a choice."""
+"""Finishers and connectives: tactics that prove a goal or nothing, and moves that follow its connectives."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from pipeline.tactics.text import syntax
-from pipeline.tactics.text.goal import Hypothesis, PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+from pipeline.tactics.text.goal import PrintedGoal
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, TacticMove, chain, ranked
 
 FIRST_TACTICS = (("rfl", 0.3), ("omega", QUICK), ("(simp_all; done)", QUICK), ("grind -verbose", QUICK))
 
@@ -67,7 +64,7 @@ def forced_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     elif torn := [fact for fact in goal.facts if syntax.connective(fact.type) in ("∧", "∃")]:
         names = goal.free_names("hc")  # all facts at once, to the bottom
         obtained = (f"obtain {pattern(fact.type, names)} := {fact.name}" for fact in torn[:8])
-        yield TacticMove(0.0, chain(obtained), SHORT)
+        yield TacticMove(0.0, chain(obtained))
     elif goal.connective in ("∧", "↔"):
         yield TacticMove(0.0, "constructor", QUICK)
     elif goal.connective in ("¬", "≠"):
@@ -88,15 +85,23 @@ def pattern(proposition: str, names: Iterator[str]) -> str:
 
 def propose_logic(goal: PrintedGoal) -> Iterator[TacticMove]:
     yield from target_moves(goal)
+    name = goal.fresh("hs")[0]
     for place, fact in enumerate(goal.facts):
-        for cost, tactic in fact_moves(fact, goal):
-            yield TacticMove(cost + 0.05 * place, tactic, SHORT)
+        sign, later = syntax.connective(fact.type), 0.05 * place
+        if sign in ("∨", "↔"):
+            yield TacticMove(0.5 + later, f"cases {fact.name}")
+        if sign in ("→", "¬", "≠", "∀"):
+            yield TacticMove((1.1 if sign == "∀" else 0.9) + later, f"apply {fact.name}")
+        if sign == "→":
+            yield TacticMove(1.0 + later, f"have {name} := {fact.name} ‹_›")
+        if sign == "=" and "fun " in fact.type:
+            at = (f"have {name} := congrFun {fact.name} {one.name}" for one in goal.variables[:4])
+            yield from ranked(0.6 + later, 0.0, at)
     name, stated = goal.fresh("hc")[0], {fact.type for fact in goal.facts}
     choices = [one for one in subpropositions(goal) if one not in stated and len(one) <= 120 and "✝" not in one]
-    for place, choice in enumerate(dict.fromkeys(choices[:6])):
-        yield TacticMove(0.6 + 0.15 * place, f"by_cases {name} : {choice}", SHORT)
+    yield from ranked(0.6, 0.15, (f"by_cases {name} : {choice}" for choice in dict.fromkeys(choices[:6])))
     if "¬" in goal.propositions:
-        yield TacticMove(0.7, f"simp only [{NEGATIONS}] at *", SHORT)
+        yield TacticMove(0.7, f"simp only [{NEGATIONS}] at *")
 
 
 def target_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -112,22 +117,10 @@ def target_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(1.0, "apply propext", QUICK)
 
 
-def fact_moves(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
-    sign, name = syntax.connective(fact.type), goal.fresh("hs")[0]
-    if sign in ("∨", "↔"):
-        yield 0.5, f"cases {fact.name}"
-    if sign in ("→", "¬", "≠", "∀"):
-        yield 1.1 if sign == "∀" else 0.9, f"apply {fact.name}"
-    if sign == "→":
-        yield 1.0, f"have {name} := {fact.name} ‹_›"
-    if sign == "=" and "fun " in fact.type:
-        yield from ((0.6, f"have {name} := congrFun {fact.name} {one.name}") for one in goal.variables[:4])
-
-
 def subpropositions(goal: PrintedGoal) -> Iterator[str]:
     """Variables that are propositions, then parts of facts and target, those of the target first."""
     propositions = (one.name for one in goal.variables if one.type == "Prop")
-    yield from (name for name in propositions if syntax.mentions(name, goal.propositions))
+    yield from filter(goal.mentions, propositions)
     for text in [goal.target, *(fact.type for fact in goal.facts)]:
         sign = syntax.connective(text)
         if sign in syntax.CONNECTIVES:

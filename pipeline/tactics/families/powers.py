@@ -1,6 +1,6 @@
 """Powers and roots: how powers repeat modulo a number, that they are positive, how they grow; powers that are a number.
 
-Of a power that is a number the base is a root of it, or there is none; an open exponent cannot be large."""
+Of a power that is a number an open exponent cannot be large."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, case_split, chain, disjunction, ranked
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Term, leaves, subterms, term_text
 
 LONGEST_PERIOD = 24
@@ -45,13 +45,13 @@ def propose_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
     name, subtracts = goal.fresh("hp")[0], " - " in goal.propositions
     texts = ((term_text(one), one) for one in arithmetic.operations(goal, "^") if leaves(one))
     unsettled = [(text, one) for text, one in texts if f"0 < {text}" not in goal.propositions]
-    for place, (text, one) in enumerate(unsettled[:3]):
-        positive = f"have {name} : 0 < {text} := {arithmetic.term_kind(one, goal)}.pow_pos (by omega)"
-        yield TacticMove((0.8 if subtracts else 1.3) + 0.1 * place, positive, SHORT)
+    kinds = ((text, arithmetic.term_kind(one, goal)) for text, one in unsettled[:3])
+    positive = (f"have {name} : 0 < {text} := {kind}.pow_pos (by omega)" for text, kind in kinds)
+    yield from ranked(0.8 if subtracts else 1.3, 0.1, positive)
     for place, power in enumerate(powers[:2]):
         if power.base > 1 and power.kind == "Nat":
             grows = f"{term_text(power.exponent)} < {power.raised} {power.at} := Nat.lt_pow_self (by omega)"
-            yield TacticMove((0.6 if subtracts else 1.3) + 0.1 * place, f"have {name} : {grows}", SHORT)
+            yield TacticMove((0.6 if subtracts else 1.3) + 0.1 * place, f"have {name} : {grows}")
 
 
 def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -63,34 +63,30 @@ def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         if base.value > 1 and exponent.value > LARGEST_COMPUTED
     ]
     for modulus in arithmetic.moduli(goal)[:2] if large else ():
-        names, unknown = goal.fresh("hr", len(large)), goal.fresh("t", len(large))
-        lines = [line for one, name in zip(large, names, strict=True) for line in at_exponent(*one, modulus, name)]
-        general = [f"generalize {b} ^ {e} = {name} at *" for (b, e), name in zip(large, unknown, strict=True)]
-        yield TacticMove(0.05, chain([*lines, *general, "omega"]), LONG, closing=True)
-
-
-def at_exponent(base: int, exponent: int, modulus: int, name: str) -> list[str]:
-    start, period = power_cycle(base, modulus)
-    rest = start + (exponent - start) % period
-    times = (exponent - rest) // period
-    why = period_proof(f"({base} : Nat) ^", "Nat", rest, period)
-    return [
-        f"have {name} : ∀ q : Nat, {base} ^ ({period} * q + {rest}) % {modulus} = {base**rest % modulus} := by ({why})",
-        f"have {name} := {name} {times}",
-        f"rw [show {period} * {times} + {rest} = {exponent} from rfl] at {name}",
-    ]
+        lines = []
+        for (base, exponent), name in zip(large, goal.free_names("hr"), strict=False):
+            start, period = power_cycle(base, modulus)
+            rest = start + (exponent - start) % period
+            times = (exponent - rest) // period
+            counted, why = f"{base} ^ ({period} * q + {rest})", period_proof(f"({base} : Nat) ^", "Nat", rest, period)
+            lines += [
+                f"have {name} : ∀ q : Nat, {counted} % {modulus} = {base**rest % modulus} := by ({why})",
+                f"have {name} := {name} {times}",
+                f"rw [show {period} * {times} + {rest} = {exponent} from rfl] at {name}",
+            ]
+        lines += [f"generalize {b} ^ {e} = {t} at *" for (b, e), t in zip(large, goal.free_names("t"), strict=False)]
+        yield TacticMove(0.05, chain([*lines, "omega"]), LONG, closing=True)
 
 
 def open_powers(goal: PrintedGoal) -> list[Power]:
     """Powers of numbers with a variable in the exponent; exponents are naturals always."""
     stated = arithmetic.stated_relations(goal)
     integral = any(one.kind == "Int" for one in stated) or (not stated and goal.of_type("Int"))
-    found = []
-    for term in arithmetic.operations(goal, "^"):
-        match term.arguments:
-            case (Number(base), exponent) if leaves(exponent) and abs(base) < 10**6:
-                found.append(Power(base, exponent, "Int" if integral else "Nat"))
-    return found
+    return [
+        Power(base.value, exponent, "Int" if integral else "Nat")
+        for base, exponent in (one.arguments for one in arithmetic.operations(goal, "^"))
+        if isinstance(base, Number) and leaves(exponent) and abs(base.value) < 10**6
+    ]
 
 
 def repeat_modulo(powers: list[Power], modulus: int) -> Iterator[TacticMove]:
@@ -114,10 +110,10 @@ def residue_table(power: Power, modulus: int, name: str) -> list[str]:
     e, of = power.at, power.raised
     claim = f"∀ q : Nat, {of} ({period} * q + {start}) % {modulus} = {power.base**start % modulus}"
     again = f"have {name}r : {claim} := by ({period_proof(of, power.kind, start, period)})"
-    alternatives = [f"({e} = {at} ∧ {of} {e} = {power.base**at})" for at in range(start)]
-    for at in range(start, start + period):
-        value = power.base**at % modulus
-        alternatives.append(f"({e} ≥ {start} ∧ {e} % {period} = {at % period} ∧ {of} {e} % {modulus} = {value})")
+    alternatives = [f"({e} = {at} ∧ {of} {e} = {power.base**at})" for at in range(start)] + [
+        f"({e} ≥ {start} ∧ {e} % {period} = {at % period} ∧ {of} {e} % {modulus} = {power.base**at % modulus})"
+        for at in range(start, start + period)
+    ]
     cases = exponent_cases(power, start, period, modulus, name)
     positive = [f"have {name}p : 0 < {of} {e} := {power.kind}.pow_pos (by decide)"] if power.base > 0 else []
     return [again, *positive, f"have {name} : {disjunction(alternatives)} := by ({cases})"]
@@ -210,9 +206,7 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
     lines: list[str] = []
     for power in subterms(side):
         match power:
-            case Operation("^", (Number(base), Leaf(exponent))) if (
-                base > 1 and f"{exponent} ≤ " not in goal.propositions
-            ):
+            case Operation("^", (Number(base), Leaf(e))) if base > 1 and f"{e} ≤ " not in goal.propositions:
                 largest = next((at for at in range(LARGEST_EXPONENT) if base ** (at + 1) > other.value), 0)
                 name = goal.fresh("hb", len(lines) + 1)[-1]
                 divides = f"(rw [← {one.name}]; first | exact Nat.dvd_mul_right _ _ | exact Nat.dvd_mul_left _ _)"
@@ -220,6 +214,6 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
                 grows = f"have hp := Nat.pow_le_pow_right (n := {base}) (by decide) hlt"
                 bounded = f"(have he : {term_text(power)} ≤ {other.value} := by {small})"
                 why = f"(apply Nat.le_of_not_lt; intro hlt; ({grows}); {bounded}; omega)"
-                lines.append(f"have {name} : {exponent} ≤ {largest} := by {why}")
+                lines.append(f"have {name} : {e} ≤ {largest} := by {why}")
     if lines:
-        yield TacticMove(0.1, chain(lines), SHORT)
+        yield TacticMove(0.1, chain(lines))

@@ -1,6 +1,4 @@
-"""Multiply inequalities; give omega or grind many facts at once.
-
-Inequalities are multiplied with each other and with positive terms; squares are not negative."""
+"""Multiply inequalities with each other and with positive terms; give omega or grind many facts at once."""
 
 from __future__ import annotations
 
@@ -8,10 +6,9 @@ import re
 from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 
-from pipeline.tactics.families.witnesses import polynomial_text
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, term_text
 
 CLOSE = "first | omega | grind -verbose"
@@ -37,7 +34,7 @@ def monotone_products(goal: PrintedGoal) -> Iterator[TacticMove]:
     ):
         for one, other in [*permutations(goal.of_type(kind), 2)][:6]:
             larger = f"{one} * 1 ≤ {one} * {other} := {proof.format(one)}"
-            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} : {larger}", SHORT)
+            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} : {larger}")
 
 
 def square_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -47,7 +44,7 @@ def square_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     squared += [f"({a} + {b})" for a, b in combinations(integers[:2], 2)]
     squared += [f"({a} - {number})" for a in integers[:1] for number in goal.numerals[:3] if number]
     lines = []
-    for name, term in zip(goal.fresh("hq", len(squared)), squared, strict=True):
+    for name, term in zip(goal.free_names("hq"), squared, strict=False):
         signs = f"rcases Int.le_total 0 ({term}) with hs | hs"
         lines.append(f"have {name} : 0 ≤ {term} * {term} := by ({signs}; {NONNEGATIVE_CASES})")
     if lines:
@@ -65,28 +62,23 @@ def multiply_pairs(goal: PrintedGoal) -> Iterator[TacticMove]:
             yield TacticMove(cost, chain([f"have {name} := {fact}", CLOSE]), MIDDLE, closing=True)
     for one in orders[:3]:
         for variable in naturals[:3]:
-            yield TacticMove(1.5, f"have {name} := Nat.mul_le_mul_left {variable} {one.name}", SHORT)
+            yield TacticMove(1.5, f"have {name} := Nat.mul_le_mul_left {variable} {one.name}")
             strictly = f"have {name} := Nat.mul_lt_mul_of_pos_left {one.name} (show 0 < {variable} by omega)"
             if one.relation.sign in "<>":
-                yield TacticMove(1.0, strictly, SHORT)
+                yield TacticMove(1.0, strictly)
 
 
 def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
     """A variable that every term of an equation has as a factor, taken out of all of them."""
-    zeros = {
-        "Int": "by first | omega | (intro hz; subst hz; simp_all; done)",
-        "Nat": "by first | omega | grind",
-    }
+    zeros = {"Int": "(intro hz; subst hz; simp_all; done)", "Nat": "grind"}
     for one in arithmetic.equations(goal):
         sides = [terms.polynomial(side, one.kind) for side in (one.relation.left, one.relation.right)]
         monomials = [set(dict(monomial)) for side in sides for monomial in side]
         for name in sorted(set.intersection(*monomials)) if all(sides) else ():
-            left, right = (
-                polynomial_text({without_variable(name, monomial): factor for monomial, factor in side.items()})
-                for side in sides
-            )
+            quotients = (terms.multiply_polynomials(side, {((name, -1),): 1}) for side in sides)
+            left, right = map(terms.polynomial_text, quotients)
             same = f"show {name} * ({left}) = {name} * ({right}) by grind -verbose"
-            fact = f"{one.kind}.eq_of_mul_eq_mul_left ({zeros[one.kind]}) ({same})"
+            fact = f"{one.kind}.eq_of_mul_eq_mul_left (by first | omega | {zeros[one.kind]}) ({same})"
             yield TacticMove(0.4, f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
 
 
@@ -97,27 +89,22 @@ def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         match (one.relation.left, one.relation.right):
             case (Operation("^", (a, m)), Operation("^", (b, n))) if (a == b) != (m == n):
                 law = "Nat.pow_left_inj" if m == n else "Nat.pow_right_inj"
-                yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
-
-
-def without_variable(name: str, monomial: terms.Monomial) -> terms.Monomial:
-    """The monomial divided by a variable in it."""
-    return tuple((each, times - (each == name)) for each, times in monomial if each != name or times > 1)
+                yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}")
 
 
 def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Divide an equation of products by a factor that is not zero."""
     positive = "(by first | omega | (apply Nat.pos_of_ne_zero; simp_all; done))"
+    left, right = (f"Nat.eq_of_mul_eq_mul_{side} {positive}" for side in ("left", "right"))
+    name = goal.fresh("hq")[0]
     for one in arithmetic.equations(goal):
-        left, right = (f"Nat.eq_of_mul_eq_mul_{side} {positive}" for side in ("left", "right"))
-        padded = f"{left} (Eq.trans {one.name} (Nat.mul_one _).symm)"
-        facts = [(0.8, f"{left} {one.name}"), (0.8, f"{right} {one.name}"), (0.8, padded)]
         if one.kind == "Int":
-            facts = [(1.0, f"Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}")]
-        elif "*" not in goal.propositions:
-            facts = []
-        for cost, fact in facts:
-            yield TacticMove(cost, f"have {goal.fresh('hq')[0]} := {fact}", SHORT)
+            divided = f"Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}"
+            yield TacticMove(1.0, f"have {name} := {divided}")
+        elif "*" in goal.propositions:
+            padded = f"(Eq.trans {one.name} (Nat.mul_one _).symm)"
+            for fact in (f"{left} {one.name}", f"{right} {one.name}", f"{left} {padded}"):
+                yield TacticMove(0.8, f"have {name} := {fact}")
 
 
 MOST_FACTS = 12
@@ -125,12 +112,11 @@ MOST_FACTS = 12
 
 def propose_gathering(goal: PrintedGoal) -> Iterator[TacticMove]:
     facts = [*instance_facts(goal), *power_multiples(goal), *power_facts(goal)]
-    products = [*multiplied_facts(goal)]
     if facts:
         yield TacticMove(0.5, gather_facts(facts, goal), LONG, closing=True)
         spread = "simp only [Nat.pow_succ, Nat.mul_add, Nat.add_mul, ← Nat.add_assoc] at *"
         yield TacticMove(0.9, gather_facts(facts, goal, spread), LONG, closing=True)
-    if products:
+    if products := [*multiplied_facts(goal)]:
         yield TacticMove(1.0, gather_facts([*facts, *products], goal), 2 * LONG, closing=True)
     yield from split_order(goal)
 
@@ -167,9 +153,8 @@ def predecessor(term: Term | None) -> Iterator[str]:
 
 def power_facts(goal: PrintedGoal) -> Iterator[str]:
     """Facts about powers: they are positive, larger than their exponents, and what the next one is."""
-    for base, exponent in [one.arguments for one in arithmetic.operations(goal, "^")][:4]:
-        if not terms.leaves(exponent):
-            continue
+    powers = [one.arguments for one in arithmetic.operations(goal, "^")[:4]]
+    for base, exponent in (one for one in powers if terms.leaves(one[1])):
         kind = arithmetic.term_kind(base, goal)
         b, e = term_text(base, tight=True), term_text(exponent, tight=True)
         yield f"(show 0 < ({b} : {kind}) ^ {e} from {kind}.pow_pos (by omega))"
@@ -196,8 +181,7 @@ def multiplied_facts(goal: PrintedGoal) -> Iterator[str]:
     if not arithmetic.is_nonlinear(goal):
         return
     orders, integers = arithmetic.inequalities(goal), goal.of_type("Int")
-    pairs = [*combinations(orders[:4], 2), *((one, one) for one in orders[:3])]
-    for one, other in pairs:
+    for one, other in [*combinations(orders[:4], 2), *((one, one) for one in orders[:3])]:
         yield from product_terms(one.name, other.name, "Int" if integers else "Nat")
     squared = [*(f"({a} - {b})" for a, b in combinations(integers[:3], 2)), *integers[:3]]
     if len(integers) == 4:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, chain, decide_below, remainder_split
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain, decide_below, remainder_split
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Polynomial, Relation, Term, subterms, term_text
 
 LAW_WORDS = {"+": "add", "-": "sub", "*": "mul", "neg": "neg", "^": "pow"}
@@ -37,7 +37,13 @@ def prove_by_computation(
     sides: Sequence[ResidueSide], claim: str, modulus: int, goal: PrintedGoal, names: ResidueNames
 ) -> str:
     """`claim` speaks of the sides with residues in place of leaves, as `residual_text` writes them."""
-    lines = [residue_fact(leaf, arithmetic.number_type(leaf, goal), modulus, names) for leaf in names.leaves]
+    lines = []
+    for leaf, (name, fact) in names.leaves.items():  # a natural below the modulus, and that it is `leaf % m`
+        kind = "Int" if arithmetic.number_type(leaf, goal) == "Int" else "Nat"
+        residue = f"({leaf} : {kind}) % {modulus}"
+        value, cast = (f"({residue}).toNat", f"({name} : Int)") if kind == "Int" else (residue, name)
+        claimed = f"∃ {name} : Nat, {residue} = {cast} % {modulus} ∧ {name} < {modulus}"
+        lines.append(f"obtain ⟨{name}, {fact}, {fact}b⟩ : {claimed} := ⟨{value}, by omega, by omega⟩")
     for kind in dict.fromkeys(side.kind for side in sides):
         parts = (one for side in sides if side.kind == kind for one in subterms(side.term))
         signs = {one.sign for one in parts if isinstance(one, Operation)}
@@ -51,27 +57,15 @@ def prove_by_computation(
     return chain([*lines, decided, "omega"])
 
 
-def residue_fact(leaf: str, kind: str, modulus: int, names: ResidueNames) -> str:
-    """A natural below the modulus; the fact about it is `leaf % m = r`."""
-    name, fact = names.leaves[leaf]
-    integral = kind == "Int"
-    residue = f"({leaf} : {'Int' if integral else 'Nat'}) % {modulus}"
-    value, cast = (f"({residue}).toNat", f"({name} : Int)") if integral else (residue, name)
-    claim = f"∃ {name} : Nat, {residue} = {cast} % {modulus} ∧ {name} < {modulus}"
-    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {claim} := ⟨{value}, by omega, by omega⟩"
-
-
 def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str]) -> list[str]:
     """Laws by which equal residues stay equal under the operations of these signs."""
     of, mod, name = f"{names.law}{kind}", f"% {modulus}", "mod" if kind == "Nat" else "emod"
     given = f"∀ a b c d : {kind}, a {mod} = b {mod} → c {mod} = d {mod} →"
     found = []
-    for sign in "+-*":
-        if sign in signs or (sign == "*" and "^" in signs):
-            word = LAW_WORDS[sign]
-            law = f"{kind}.{word}_{name}"
-            why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
-            found.append(f"have {of}{word} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
+    for sign in [one for one in "+-*" if one in signs or (one == "*" and "^" in signs)]:
+        law = f"{kind}.{LAW_WORDS[sign]}_{name}"
+        why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
+        found.append(f"have {of}{LAW_WORDS[sign]} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
     if "^" in signs:
         power = f"∀ (a b : {kind}) (n : Nat), a {mod} = b {mod} → a ^ n {mod} = b ^ n {mod}"
         step = f"(rw [{kind}.pow_succ, {kind}.pow_succ]; exact {of}mul _ _ _ _ ih h)"
@@ -139,21 +133,26 @@ class Congruence(NamedTuple):
 def propose_residues(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, modulus in enumerate(deciding_moduli(goal)):
         yield compute_residues(goal, modulus, 0.05 + 0.1 * place)
-    for modulus in [one for one in arithmetic.moduli(goal) if one <= 30][:3]:
-        yield from single_variable_cases(goal, modulus)
-    if arithmetic.moduli(goal):
+    moduli, name = arithmetic.moduli(goal), goal.fresh("hr")[0]
+    tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
+    for modulus in [one for one in moduli if one <= 30][:3]:
+        for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
+            split = remainder_split(name, variable, modulus)
+            yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{split} <;> {tail}", LONG, closing=True)
+            if modulus <= 5:
+                yield TacticMove(2.0 + 0.3 * place, split)
+    if moduli:
         yield TacticMove(0.8, f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
         yield TacticMove(0.9, "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
     if goal.connective == "∣":
-        yield TacticMove(1.2, "apply Nat.dvd_of_mod_eq_zero", SHORT)
-        yield TacticMove(1.2, "apply Int.dvd_of_emod_eq_zero", SHORT)
+        yield TacticMove(1.2, "apply Nat.dvd_of_mod_eq_zero")
+        yield TacticMove(1.2, "apply Int.dvd_of_emod_eq_zero")
 
 
 def deciding_moduli(goal: PrintedGoal) -> list[int]:
     """Moduli for which all residues that the facts allow make the target true."""
-    given = arithmetic.moduli(goal)
-    nonlinear = arithmetic.is_nonlinear(goal)
-    tried = dict.fromkeys([*(one for one in given if one <= 60), *(MODULI_TRIED if nonlinear else ())])
+    given = [one for one in arithmetic.moduli(goal) if one <= 60]
+    tried = dict.fromkeys([*given, *(MODULI_TRIED if arithmetic.is_nonlinear(goal) else ())])
     found: list[int] = []
     for modulus in tried:
         if len(found) < 2 and all(modulus % one for one in found) and moduli_decide(goal, modulus):
@@ -163,10 +162,8 @@ def deciding_moduli(goal: PrintedGoal) -> list[int]:
 
 def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     facts = [one for fact in arithmetic.fact_relations(goal) if (one := congruence_of(fact.relation, modulus, goal))]
-    target = [
-        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None
-        for one in arithmetic.target_alternatives(goal)
-    ]
+    parts = arithmetic.target_alternatives(goal)
+    target = [one and congruence_of(without_subtraction(one), modulus, goal, exact=True) for one in parts]
     aims = [one for one in target if one]
     if None in target and goal.target != "False":
         return False
@@ -231,9 +228,8 @@ def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove
     sides = dict.fromkeys(side for one in [*facts, *targets] for side in sides_of(one, goal)[one.sign == "∣" :])
     computed = [side for side in sides if not isinstance(side.term, Number)]
     leaves = sorted({name for side in computed for name in opaque_leaves(side.term, side.kind)})
-    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
-    others = (goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
-    names = ResidueNames(dict(zip(leaves, found, strict=True)), *others)
+    found = zip(leaves, zip(goal.free_names("k"), goal.free_names("hk"), strict=False), strict=False)
+    names = ResidueNames(dict(found), *(goal.fresh(stem)[0] for stem in ("law", "hside", "key")))
     given = " ∧ ".join(f"({relation_text(one, modulus, goal, names)})" for one in facts)
     aim = " ∨ ".join(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
@@ -266,13 +262,3 @@ def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: Re
         case Relation(sign, Operation("%", (_, Number(number))), _, holds):
             return f"{left} % {modulus} % {number} {'=' if holds == (sign == '=') else '≠'} {right} % {number}"
     return f"{left} % {modulus} = {right} % {modulus}"
-
-
-def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMove]:
-    name = goal.fresh("hr")[0]
-    tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
-    for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
-        split = remainder_split(name, variable, modulus)
-        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{split} <;> {tail}", LONG, closing=True)
-        if modulus <= 5:
-            yield TacticMove(2.0 + 0.3 * place, split, SHORT)

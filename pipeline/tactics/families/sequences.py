@@ -1,6 +1,4 @@
-"""Sequences with a linear recurrence whose values repeat, in themselves or modulo a number: proved for all periods.
-
-The tactic text proves by induction what the values are, period after period."""
+"""Sequences with a linear recurrence whose values repeat, in themselves or modulo a number: proved for all periods."""
 
 from __future__ import annotations
 
@@ -25,13 +23,17 @@ class Recurrence(NamedTuple):
     conditional: bool
 
     @property
+    def low(self) -> int:
+        return min(self.shifts)
+
+    @property
     def order(self) -> int:
-        return self.top - min(self.shifts)
+        return self.top - self.low
 
     @property
     def first(self) -> int:
         """The first place that another value is needed for."""
-        return self.start + min(self.shifts)
+        return self.start + self.low
 
 
 class RecurrenceProof(NamedTuple):
@@ -44,9 +46,13 @@ class RecurrenceProof(NamedTuple):
     modulus: int
     key: str
 
+    @property
+    def mod(self) -> str:
+        return f" % {self.modulus}" if self.modulus else ""
+
     def term(self, at: str) -> str:
         """The sequence at a place, modulo the number."""
-        return f"{self.rule.function} ({at}) % {self.modulus}" if self.modulus else f"{self.rule.function} ({at})"
+        return f"{self.rule.function} ({at}){self.mod}"
 
     def value_claim(self, at: str, place: int) -> str:
         value = self.values[place]
@@ -55,11 +61,9 @@ class RecurrenceProof(NamedTuple):
     def claim_for_all(self) -> str:
         """Claim for all periods, proved by induction: the values of one from those of the one before."""
         rule, period, places = self.rule, self.period, range(self.begin, self.begin + self.period)
-        computed = rule.first + rule.order
-        given = [
-            f"have {self.key}s{at} : {self.value_claim(str(at), at)} := by omega" for at in range(rule.first, computed)
-        ]
-        first = [self.step("", at, f"{self.key}s") for at in range(computed, self.begin + period)]
+        given = range(rule.first, rule.first + rule.order)
+        first = [f"have {self.key}s{at} : {self.value_claim(str(at), at)} := by omega" for at in given]
+        first += [self.step("", at, f"{self.key}s") for at in range(given.stop, self.begin + period)]
         claim = " ∧ ".join(self.value_claim(f"{period} * q + {at}", at) for at in places)
         zero = f"exact ⟨{', '.join(f'{self.key}s{at}' for at in places)}⟩"
         names = ", ".join(f"{self.key}e{at}" for at in places)
@@ -68,11 +72,11 @@ class RecurrenceProof(NamedTuple):
         ended = (f"(by rw [{shown}]; exact {self.key}e{at + period})" for at, shown in zip(places, same, strict=True))
         succ = "; ".join([f"obtain ⟨{names}⟩ := ih", *steps, f"exact ⟨{', '.join(ended)}⟩"])
         proof = f"intro q; induction q with | zero => ({zero}) | succ q ih => ({succ})"
-        return f"have {self.key} : ∀ q : Nat, {claim} := by {chain([self.shifted_rule(), *given, *first, proof])}"
+        return f"have {self.key} : ∀ q : Nat, {claim} := by {chain([self.shifted_rule(), *first, proof])}"
 
     def shifted_rule(self) -> str:
         """The recurrence from one place on, counted from where it first looks."""
-        rule, low = self.rule, min(self.rule.shifts)
+        rule, low = self.rule, self.rule.low
         at = "m" if low >= 0 else f"m + {-low}"
         instance = f"{rule.name} ({at})" + (" (by omega)" if rule.conditional else "")
         pairs = [(shift, f"{at} {'-' if shift < 0 else '+'} {abs(shift)}") for shift in [*rule.shifts, rule.top]]
@@ -82,12 +86,10 @@ class RecurrenceProof(NamedTuple):
 
     def relation(self, before: str, at: int) -> str:
         """A value by those before it; `at` is the first of these."""
-        low, mod = min(self.rule.shifts), f" % {self.modulus}" if self.modulus else ""
-        parts = [
-            f"({factor}) * ({self.term(f'{before}{at + shift - low}')})"
-            for shift, factor in sorted(self.rule.shifts.items())
-        ]
-        return f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(parts)} + ({self.rule.constant})){mod}"
+        rule = self.rule
+        ordered = ((f"{before}{at + shift - rule.low}", factor) for shift, factor in sorted(rule.shifts.items()))
+        parts = [f"({factor}) * ({self.term(place)})" for place, factor in ordered]
+        return f"{self.term(f'{before}{at + rule.order}')} = ({' + '.join(parts)} + ({rule.constant})){self.mod}"
 
     def step(self, before: str, at: int, stem: str) -> str:
         """The value at a place from those before it."""
@@ -95,7 +97,7 @@ class RecurrenceProof(NamedTuple):
         within = f"(Nat.le_trans (by decide : {self.rule.first} ≤ {low}) (Nat.le_add_left {low} _))"
         reached = within if before else "(by decide)"
         relation = f"(show {self.relation(before, low)} from {self.key}r ({before}{low}) {reached})"
-        needed = (f"{stem}{low + shift - min(self.rule.shifts)}" for shift in self.rule.shifts)
+        needed = (f"{stem}{low + shift - self.rule.low}" for shift in self.rule.shifts)
         computed = f"(by rw [{', '.join(needed)}]; first | done | rfl)"
         return f"have {stem}{at} : {self.value_claim(f'{before}{at}', at)} := {relation}.trans {computed}"
 
@@ -130,25 +132,19 @@ def read_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Recurrence | None:
     at = head[0] if head else ""
     condition = " ".join(head) if len(head) == 3 else given if rest else f"{at} ≥ 0"
     limit = CONDITION.match(condition)
-    relation = terms.read_relation(rest[-1] if rest else body)
-    if not limit or len(rest) > 1 or relation is None or relation.sign != "=" or limit[1] != at:
+    match terms.read_relation(rest[-1] if rest else body):
+        case terms.Relation("=", terms.Leaf(leaf), right) if limit and len(rest) <= 1 and limit[1] == at:
+            left = sequence_place(leaf, at)
+        case _:
+            return None
+    linear = terms.linear_form(right, result_type(goal.types.get(left[0], ""))) if left else None
+    places = {sequence_place(leaf, at): factor for leaf, factor in linear[0].items()} if linear else {}
+    if left is None or linear is None or {place and place[0] for place in places} != {left[0]}:
         return None
-    start = int(limit[3]) + (limit[2] == ">")
-    return recurrence_of(fact.name, relation, at, start, goal, conditional=bool(rest) or len(head) == 3)
-
-
-def recurrence_of(
-    name: str, relation: terms.Relation, at: str, start: int, goal: PrintedGoal, *, conditional: bool
-) -> Recurrence | None:
-    if not isinstance(relation.left, terms.Leaf) or not (left := sequence_place(relation.left.name, at)):
-        return None
-    linear = terms.linear_form(terms.polynomial(relation.right, result_type(goal.types.get(left[0], ""))))
-    places = {leaf: sequence_place(leaf, at) for leaf in linear[0]} if linear else {}
-    if linear is None or not places or any(place is None or place[0] != left[0] for place in places.values()):
-        return None
-    shifts = {place[1]: linear[0][leaf] for leaf, place in places.items() if place}
+    shifts = {place[1]: factor for place, factor in places.items() if place}
+    start, conditional = int(limit[3]) + (limit[2] == ">"), bool(rest) or len(head) == 3
     ordered = max(shifts) < left[1] and start + min(shifts) >= 0
-    return Recurrence(name, left[0], left[1], shifts, linear[1], start, conditional) if ordered else None
+    return Recurrence(fact.name, *left, shifts, linear[1], start, conditional) if ordered else None
 
 
 def sequence_place(leaf: str, at: str) -> tuple[str, int] | None:
@@ -161,7 +157,7 @@ def repetition_proof(rule: Recurrence, values: dict[int, int], modulus: int, goa
     begin, period = value_cycle(rule, values, modulus)
     asked = list(dict.fromkeys(re.findall(rf"(?<![\w.]){rule.function} (\w+)", goal.target)))
     places = [(each, at) for each in asked if (at := place_in_period(each, begin, period, goal)) is not None]
-    if not period or not asked or len(places) < len(asked):
+    if not asked or len(places) < len(asked):
         return ""
     writer = RecurrenceProof(rule, values, begin, period, modulus, goal.fresh("hper")[0])
     return chain([writer.claim_for_all(), *(writer.at(each, at) for each, at in places), "omega"])
@@ -197,7 +193,7 @@ def value_cycle(rule: Recurrence, values: dict[int, int], modulus: int) -> tuple
 
 
 def place_in_period(asked: str, begin: int, period: int, goal: PrintedGoal) -> int | None:
-    """Place within the period."""
+    """Place within the period, None where there is no period, or the place is not known."""
     if asked.isdigit():
         return (int(asked) - begin) % period if period and int(asked) >= begin else None
     for fact in arithmetic.equations(goal):

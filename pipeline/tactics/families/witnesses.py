@@ -8,7 +8,7 @@ from itertools import combinations, islice, product
 
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal, is_universe
-from pipeline.tactics.text.tactic import SHORT, TacticMove
+from pipeline.tactics.text.tactic import TacticMove, ranked
 from pipeline.tactics.text.terms import Relation, is_true
 
 REACHES = (3000, 150, 25, 13)  # how far is tried, by the number of variables
@@ -21,15 +21,15 @@ def propose_witnesses(goal: PrintedGoal) -> Iterator[TacticMove]:
         return
     bound, body = syntax.bound_variables(goal.target)
     for found in islice(solutions(bound, body), 2):
-        yield TacticMove(0.05, f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
-    for place, one in enumerate(dict.fromkeys(equation_witnesses(goal, bound, body))):
-        closing = f"exact ⟨{one}, by first | omega | grind -verbose⟩"
-        yield TacticMove(0.15 + 0.05 * place, closing, SHORT, closing=True)
-    for place, one in enumerate(dict.fromkeys(candidate_terms(goal, bound, body))):
-        yield TacticMove(0.6 + 0.07 * place, f"refine ⟨{one}, ?_⟩", SHORT)
+        yield TacticMove(0.05, f"exact ⟨{', '.join(map(str, found))}, by decide⟩", closing=True)
+    solved = dict.fromkeys(equation_witnesses(goal, bound, body))
+    exact = (f"exact ⟨{one}, by first | omega | grind -verbose⟩" for one in solved)
+    yield from ranked(0.15, 0.05, exact, closing=True)
+    candidates = dict.fromkeys([*solved, *candidate_terms(goal)])
+    yield from ranked(0.6, 0.07, (f"refine ⟨{one}, ?_⟩" for one in candidates))
     yield from division_moves(goal, bound, body)
     if "∀" in body and "∃" not in body:
-        yield TacticMove(0.7, "apply Classical.axiomOfChoice", SHORT)
+        yield TacticMove(0.7, "apply Classical.axiomOfChoice")
 
 
 def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
@@ -43,10 +43,9 @@ def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
             yield choice
 
 
-def candidate_terms(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
+def candidate_terms(goal: PrintedGoal) -> Iterator[str]:
     things = [one.name for one in goal.variables if not is_universe(one.type) and one.type != "Prop"]
     naturals = goal.of_type("Nat", "Int")
-    yield from equation_witnesses(goal, bound, body)
     yield from things[:6]
     yield from (fact.name for fact in goal.facts[:3] if syntax.connective(fact.type) not in ("∀", "→", "=", "¬"))
     yield from function_values(goal)
@@ -83,22 +82,9 @@ def solve_for(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterat
         if not scale or any(syntax.mentions(bound[0], leaf) for leaf in terms.leaf_names(form)):
             continue
         if any(factor % scale for factor in form.values()):
-            yield f"({polynomial_text(form)}) / {abs(scale)}"
+            yield f"({terms.polynomial_text(form)}) / {abs(scale)}"
         else:
-            yield polynomial_text({monomial: factor // abs(scale) for monomial, factor in form.items()})
-
-
-def polynomial_text(form: terms.Polynomial) -> str:
-    """Text of a polynomial. Subtracted terms stand at the end, so that a natural is cut off as late as may be."""
-    ordered = sorted(form.items(), key=lambda item: item[1] < 0)
-    parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
-    return " ".join(parts).removeprefix("+ ") or "0"
-
-
-def monomial_text(factor: int, monomial: terms.Monomial) -> str:
-    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
-    powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
-    return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
+            yield terms.polynomial_text({monomial: factor // abs(scale) for monomial, factor in form.items()})
 
 
 def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[TacticMove]:
@@ -107,11 +93,11 @@ def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[T
     if len(bound) != 1 or relation is None or relation.sign != "=":
         return
     for side, other in ((relation.left, relation.right), (relation.right, relation.left)):
-        linear = terms.linear_form(terms.polynomial(other))
+        linear = terms.linear_form(other)
         if linear and list(linear[0]) == bound and (of := linear[0][bound[0]]) > 1 and 0 <= linear[1] < of:
             whole = terms.term_text(side, tight=True)
             claim = f"{goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
-            yield TacticMove(0.3, f"((suffices {claim} from ⟨{whole} / {of}, by omega⟩))", SHORT)
+            yield TacticMove(0.3, f"((suffices {claim} from ⟨{whole} / {of}, by omega⟩))")
 
 
 def function_values(goal: PrintedGoal) -> Iterator[str]:

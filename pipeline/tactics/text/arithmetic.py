@@ -44,11 +44,8 @@ def stated_relations(goal: PrintedGoal) -> tuple[StatedRelation, ...]:
 
 def fact_relations(goal: PrintedGoal, *signs: str) -> list[StatedRelation]:
     """The facts that are relations; of these `signs`, and not under a ¬, if any are given."""
-    return [
-        one
-        for one in stated_relations(goal)
-        if one.name != TARGET and (not signs or (one.relation.sign in signs and one.relation.holds))
-    ]
+    facts = [one for one in stated_relations(goal) if one.name != TARGET]
+    return [one for one in facts if one.relation.sign in signs and one.relation.holds] if signs else facts
 
 
 def equations(goal: PrintedGoal) -> list[StatedRelation]:
@@ -99,7 +96,11 @@ def relation_kind(relation: Relation, goal: PrintedGoal) -> str:
 
 def moduli(goal: PrintedGoal) -> list[int]:
     """Numbers that something is divided by: `x % 7`, `7 ∣ x`."""
-    found = moduli_in_text(goal.propositions)
+    # also in propositions that are more than one relation
+    words = syntax.without_brackets(goal.propositions).replace("(", " ").replace(")", " ").split()
+    digits = [after for sign, after in pairwise(words) if sign == "%"]
+    digits += [before.lstrip("¬") for before, sign in pairwise(words) if sign == "∣"]
+    found = {int(one) for one in digits if one.isdigit()}
     for one in [*goal_subterms(goal), *(one.relation for one in stated_relations(goal))]:
         match one:
             case Operation("%", (_, Number(number))) | Relation("∣", Number(number)):
@@ -107,15 +108,5 @@ def moduli(goal: PrintedGoal) -> list[int]:
     return sorted(number for number in found if number > 1)
 
 
-def moduli_in_text(text: str) -> set[int]:
-    """Moduli in a proposition that is more than one relation."""
-    pairs = list(pairwise(syntax.without_brackets(text).replace("(", " ").replace(")", " ").split()))
-    digits = [after for sign, after in pairs if sign == "%"]
-    digits += [before.lstrip("¬") for before, sign in pairs if sign == "∣"]
-    return {int(one) for one in digits if one.isdigit()}
-
-
 def is_nonlinear(goal: PrintedGoal) -> bool:
-    return any(
-        isinstance(term, Operation) and term.sign in "*^" and len(terms.leaves(term)) for term in goal_subterms(goal)
-    )
+    return any(terms.leaves(term) for sign in "*^" for term in operations(goal, sign))

@@ -50,17 +50,16 @@ class PrintedGoal:
     @cached_property
     def variables(self) -> tuple[Hypothesis, ...]:
         """Variables by a name that can be used; their types are not among them."""
-        return tuple(
-            one
-            for one in self.hypotheses
-            if one.is_accessible and not is_proposition(one.type, self.types) and not is_universe(one.type)
-        )
+        named = (one for one in self.hypotheses if one.is_accessible and one not in self.facts)
+        return tuple(one for one in named if not is_universe(one.type))
+
+    def mentions(self, name: str) -> bool:
+        """True if a fact or the target speaks of it."""
+        return syntax.mentions(name, self.propositions)
 
     def of_type(self, *names: str) -> list[str]:
         """The variables of these types which the goal mentions."""
-        return [
-            one.name for one in self.variables if one.type in names and syntax.mentions(one.name, self.propositions)
-        ]
+        return [one.name for one in self.variables if one.type in names and self.mentions(one.name)]
 
     @cached_property
     def propositions(self) -> str:
@@ -73,7 +72,9 @@ class PrintedGoal:
 
     @cached_property
     def numerals(self) -> list[int]:
-        return syntax.numerals(self.propositions)
+        """The numbers that stand by themselves (not the 1 of x1 or x.1), each once, in order of size."""
+        digits = re.findall(r"(?<![\w.✝'])\d+(?![\w.])", self.propositions)
+        return sorted({int(one) for one in digits if len(one) <= 40})
 
     @cached_property
     def connective(self) -> str:
@@ -101,7 +102,10 @@ def read_goal(printed: str) -> PrintedGoal:
         if line.startswith("⊢"):
             target = line.removeprefix("⊢").strip()
         elif hypotheses or not line.startswith("case "):  # the tag that Lean gave it
-            hypotheses.extend(read_hypotheses(line))
+            names, _, rest = line.partition(" : ")  # `a b : Nat` is two; `n : Nat := 5` has a value
+            end = next((at for at, _ in syntax.outer_characters(rest) if rest.startswith(":=", at)), len(rest))
+            stated = rest[:end].strip(), rest[end + 2 :].strip()
+            hypotheses += [Hypothesis(name, *stated) for name in re.findall(r"«[^»]*»\S*|\S+", names) if rest]
     return PrintedGoal(tuple(hypotheses), target or ("" if hypotheses else printed.strip()))
 
 
@@ -114,14 +118,6 @@ def logical_lines(printed: str) -> list[str]:
         elif line.strip():
             lines.append(line.rstrip())
     return lines
-
-
-def read_hypotheses(line: str) -> Iterator[Hypothesis]:
-    """`a b : Nat` is two; `n : Nat := 5` has a value."""
-    names, _, rest = line.partition(" : ")
-    end = next((place for place, _ in syntax.outer_characters(rest) if rest.startswith(":=", place)), len(rest))
-    for name in re.findall(r"«[^»]*»\S*|\S+", names) if rest else ():
-        yield Hypothesis(name, rest[:end].strip(), rest[end + 2 :].strip())
 
 
 def is_universe(kind: str) -> bool:

@@ -71,11 +71,6 @@ def mentions(name: str, text: str) -> bool:
     return re.search(rf"(?<![\w✝.']){re.escape(name)}(?![\w✝'!?])", text) is not None
 
 
-def numerals(text: str) -> list[int]:
-    """The numbers that stand in `text` by themselves (not the 1 of x1 or x.1), each once, in order of size."""
-    return sorted({int(digits) for digits in re.findall(r"(?<![\w.✝'])\d+(?![\w.])", text) if len(digits) <= 40})
-
-
 def bound_variables(text: str) -> tuple[list[str], str]:
     """`∃ x y, p`: its variables and its body; without types, even where those are printed."""
     body = without_brackets(text)[1:].strip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 # Seconds that a tactic may take.
@@ -22,6 +22,13 @@ class TacticMove(NamedTuple):
     family: str = ""
 
 
+def ranked(
+    cost: float, step: float, tactics: Iterable[str], budget: float = SHORT, *, closing: bool = False
+) -> Iterator[TacticMove]:
+    """Moves, each by a step dearer than the one before."""
+    return (TacticMove(cost + step * place, one, budget, closing) for place, one in enumerate(tactics))
+
+
 def chain(tactics: Iterable[str]) -> str:
     """Tactics one after another, as one tactic."""
     return "(" + "; ".join(f"({one})" for one in tactics) + ")"
@@ -31,17 +38,17 @@ def disjunction(propositions: Iterable[str]) -> str:
     return " ∨ ".join(propositions)
 
 
-def case_split(name: str, count: int) -> str:
-    """Take a disjunction apart; each case has the same name for what comes out."""
-    return f"rcases {name} with {' | '.join([name] * count)}" if count > 1 else "skip"
+def case_split(name: str, count: int, found: str = "") -> str:
+    """Take a disjunction apart; each case has the same name for what comes out, or is substituted: `rfl`."""
+    return f"rcases {name} with {' | '.join([found or name] * count)}" if count > 1 else "skip"
 
 
 def remainder_split(name: str, what: str, modulus: int) -> str:
     """A case for each remainder of `what`."""
-    return chain([one_of_values(name, range(modulus), f"{what} % {modulus}"), case_split(name, modulus)])
+    return chain([one_of(name, range(modulus), f"{what} % {modulus}"), case_split(name, modulus)])
 
 
-def one_of_values(name: str, values: Iterable[int | str], what: str) -> str:
+def one_of(name: str, values: Iterable[int | str], what: str) -> str:
     """`have name : what = 0 ∨ what = 1 …`, which omega can see."""
     return f"have {name} : {disjunction(f'{what} = {number}' for number in values)} := by omega"
 

@@ -8,8 +8,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from itertools import product
+from operator import add, eq, ge, gt, le, lt, mul, ne, neg, sub
+from typing import TypeVar
 
 from pipeline.tactics.text import syntax
 
@@ -116,17 +119,15 @@ NAMED_FUNCTIONS = {"Nat.gcd": "gcd", "Int.gcd": "gcd", "gcd": "gcd", "Nat.lcm": 
 def apply_term(head: Term, arguments: list[Term]) -> Term:
     """`a.gcd b`, `(x + 1).gcd b` and `Nat.gcd a b` are operations; any other application is a leaf."""
     match head:
-        case Operation("field", (Leaf(name), first)):
-            return call_function(name, [first, *arguments])
+        case Operation("field", (Leaf(name), owner)):
+            arguments = [owner, *arguments]
         case Leaf(name) if arguments and name in NAMED_FUNCTIONS:
-            return call_function(name, arguments)
-        case Leaf(name) if arguments and name.rpartition(".")[2] in NAMED_FUNCTIONS:
-            owner, _, field = name.rpartition(".")
-            return call_function(field, [Leaf(owner), *arguments])
-    return Leaf(" ".join(term_text(one, tight=True) for one in [head, *arguments])) if arguments else head
-
-
-def call_function(name: str, arguments: list[Term]) -> Term:
+            pass
+        case Leaf(path) if arguments and path.rpartition(".")[2] in NAMED_FUNCTIONS:
+            variable, _, name = path.rpartition(".")
+            arguments = [Leaf(variable), *arguments]
+        case _:
+            return Leaf(" ".join(term_text(one, tight=True) for one in [head, *arguments])) if arguments else head
     if name in NAMED_FUNCTIONS and len(arguments) == 2:
         return Operation(NAMED_FUNCTIONS[name], tuple(arguments))
     first, *rest = (term_text(one, tight=True) for one in arguments)
@@ -181,6 +182,7 @@ def subterms(term: Term) -> list[Term]:
 
 Monomial = tuple[tuple[str, int], ...]  # leaves with their powers, sorted
 Polynomial = dict[Monomial, int]
+N = TypeVar("N", int, Fraction)
 
 
 class NoValue(Exception):
@@ -217,26 +219,23 @@ def power_value(base: int, exponent: int) -> int:
 
 
 OPERATIONS: Mapping[str, Callable[..., int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
+    "+": add,
+    "-": sub,
+    "*": mul,
     "/": lambda a, b: (a // b if b > 0 else -(a // -b)) if b else 0,
     "%": lambda a, b: a % abs(b) if b else a,
     "^": power_value,
     "gcd": math.gcd,
     "lcm": math.lcm,
-    "neg": lambda a: -a,
+    "neg": neg,
 }
 
-COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "=": lambda a, b: a == b,
-    "≠": lambda a, b: a != b,
-    "≤": lambda a, b: a <= b,
-    "<": lambda a, b: a < b,
-    "≥": lambda a, b: a >= b,
-    ">": lambda a, b: a > b,
-    "∣": lambda a, b: b % a == 0 if a else b == 0,
-}
+
+def divides(a: int, b: int) -> bool:
+    return b % a == 0 if a else b == 0
+
+
+COMPARISONS = {"=": eq, "≠": ne, "≤": le, "<": lt, "≥": ge, ">": gt, "∣": divides}
 
 
 def is_true(relation: Relation, known: Mapping[str, int]) -> bool:
@@ -266,7 +265,7 @@ def polynomial(term: Term, kind: str = "Nat") -> Polynomial:
     return {((term_text(term), 1),): 1}
 
 
-def add_polynomials(left: Polynomial, right: Polynomial, times: int = 1) -> Polynomial:
+def add_polynomials(left: dict[Monomial, N], right: dict[Monomial, N], times: int | N = 1) -> dict[Monomial, N]:
     found = dict(left)
     for monomial, factor in right.items():
         found[monomial] = found.get(monomial, 0) + times * factor
@@ -276,11 +275,29 @@ def add_polynomials(left: Polynomial, right: Polynomial, times: int = 1) -> Poly
 def multiply_polynomials(left: Polynomial, right: Polynomial) -> Polynomial:
     found: Polynomial = {}
     for (one, a), (two, b) in product(left.items(), right.items()):
-        powers = dict(one)
-        for name, times in two:
-            powers[name] = powers.get(name, 0) + times
-        found = add_polynomials(found, {tuple(sorted(powers.items())): a * b})
+        found = add_polynomials(found, {multiply_monomials(one, two): a * b})
     return found
+
+
+def multiply_monomials(one: Monomial, other: Monomial, sign: int = 1) -> Monomial:
+    """Product, or with sign -1 the quotient, in which powers may be negative."""
+    powers = dict(one)
+    for name, times in other:
+        powers[name] = powers.get(name, 0) + sign * times
+    return tuple(sorted((name, times) for name, times in powers.items() if times))
+
+
+def polynomial_text(form: Polynomial) -> str:
+    """Text of a polynomial. Subtracted terms stand at the end, so that a natural is cut off as late as may be."""
+    ordered = sorted(form.items(), key=lambda item: item[1] < 0)
+    parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
+    return " ".join(parts).removeprefix("+ ") or "0"
+
+
+def monomial_text(factor: int, monomial: Monomial) -> str:
+    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
+    powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
+    return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
 
 
 def degree(form: Polynomial) -> int:
@@ -296,8 +313,9 @@ def leaf_names(form: Polynomial) -> list[str]:
     return sorted({name for monomial in form for name, _ in monomial})
 
 
-def linear_form(form: Polynomial) -> tuple[dict[str, int], int] | None:
-    """Factors of the leaves and the constant of a polynomial of degree one."""
+def linear_form(term: Term, kind: str = "Nat") -> tuple[dict[str, int], int] | None:
+    """Factors of the leaves and the constant of a term whose polynomial is of degree one."""
+    form = polynomial(term, kind)
     if degree(form) > 1:
         return None
     return {mono[0][0]: factor for mono, factor in form.items() if mono}, form.get((), 0)

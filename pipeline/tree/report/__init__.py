@@ -3,8 +3,7 @@
 May import: store, git, core, errors, trust, tree.rules, tree.spec, tree.run.  `summary` is a pure function of a
 manifest, `markdown` of rows.
 
-run_records     the records of a run, each read on demand
-manifest        manifest.json: all records, folded into one
+manifest        the records of a run, each read on demand; manifest.json: all of them, folded into one
 markdown        Markdown tables, and numbers and texts on one line
 summary         TREE_SUMMARY.md
 explain         decisions in numbers: what each check used, and what would have been enough

@@ -6,21 +6,12 @@ has a row for each check of the gate, and needs one for a new check."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
+from pipeline.tree.rules import beam
 from pipeline.tree.rules.assignment import DUPLICATE, NO_BUDGET, NO_IDEA
-from pipeline.tree.rules.beam import (
-    COMPLETED,
-    GATE_CHECKS,
-    RANK,
-    SAME_CODE,
-    SKIPPED,
-    Evaluation,
-    code_identity,
-    first_failed_check,
-    rank_key,
-)
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, ScoringRules
@@ -29,18 +20,10 @@ from pipeline.trust.evidence import DEGENERATE, FEWEST_BLOCKS, IDENTICAL, STOPPE
 from pipeline.trust.noninferiority import PASSED
 
 
-class CheckNumbers(NamedTuple):
-    """The numbers of a check; `change`: the least that `number` lacks, `needs` in words."""
-
-    what: str
-    number: float | None = None
-    threshold: float | None = None
-    change: float | None = None
-    needs: str = ""
-
-
 class CheckExplanation(NamedTuple):
-    """A check explained: whether it was passed, None when it was not reached, and the fields of CheckNumbers."""
+    """A check explained: whether it was passed, None when it was not reached, and the numbers that it used.
+
+    `change`: the least that `number` lacks, `needs` in words."""
 
     check: str
     passed: bool | None
@@ -51,33 +34,38 @@ class CheckExplanation(NamedTuple):
     needs: str = ""
 
 
-def _explained(check: str, passed: bool, numbers: CheckNumbers) -> CheckExplanation:
+# The numbers of a check whose name and result are not said yet.
+_numbers = partial(CheckExplanation, "", None)
+
+
+def _explained(check: str, passed: bool, numbers: CheckExplanation) -> CheckExplanation:
     """A check with its numbers; one that was passed lacks nothing."""
-    return CheckExplanation(check, passed, *(numbers._replace(change=None, needs="") if passed else numbers))
+    found = numbers._replace(check=check, passed=passed)
+    return found._replace(change=None, needs="") if passed else found
 
 
-def _rows_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
-    if not e.results or not e.baseline or e.status != COMPLETED:
+def _rows_numbers(e: beam.Evaluation, _: ScoringRules) -> CheckExplanation | None:
+    if not e.results or not e.baseline or e.status != beam.COMPLETED:
         return None
     missing, bad = e.rows_expected - e.rows_used, len(e.defects)
     what = f"{e.rows_used} of {e.rows_expected} rows are good" + (f": {defects_text(e.defects)}" if bad else "")
-    return CheckNumbers(what, bad, 0, -bad, f"{missing} more" if missing > 0 else f"{bad} fewer defects")
+    return _numbers(what, bad, 0, -bad, f"{missing} more" if missing > 0 else f"{bad} fewer defects")
 
 
-def _rows_used_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
+def _rows_used_numbers(e: beam.Evaluation, _: ScoringRules) -> CheckExplanation | None:
     if not e.rows_expected:
         return None
     change = e.rows_expected - e.rows_used
-    return CheckNumbers(f"{e.rows_used} rows were used", e.rows_used, e.rows_expected, change, f"{change} more")
+    return _numbers(f"{e.rows_used} rows were used", e.rows_used, e.rows_expected, change, f"{change} more")
 
 
-def _primary_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
+def _primary_numbers(e: beam.Evaluation, rules: ScoringRules) -> CheckExplanation | None:
     if e.score is None:
         return None
     delta = e.score.parent.primary_delta
     words = f"{abs(delta):.6g} {'worse' if delta < 0 else 'better'}" if delta else "no different"
     what = f"{rules.primary} is {words} than the parent's"
-    return CheckNumbers(what, delta, 0.0, -delta, _change_text(rules, rules.primary, -delta))
+    return _numbers(what, delta, 0.0, -delta, _change_text(rules, rules.primary, -delta))
 
 
 def _guard_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[CheckExplanation]:
@@ -89,22 +77,22 @@ def _guard_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Check
         lacking = least - detail.relative
         # in units of the metric; from a baseline of zero every loss is infinitely large
         needs = _change_text(rules, detail.name, lacking * abs(detail.baseline) if detail.baseline else -detail.delta)
-        yield _explained(f"guard {detail.name}", passed, CheckNumbers(what, detail.relative, least, lacking, needs))
+        yield _explained(f"guard {detail.name}", passed, _numbers(what, detail.relative, least, lacking, needs))
 
 
-def _recommended_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
+def _recommended_numbers(e: beam.Evaluation, rules: ScoringRules) -> CheckExplanation | None:
     if e.score is None:
         return None
     parent, c = e.score.parent, rules.constants
     if parent.evidence is not None:
-        return CheckNumbers(f"{parent.evidence['verdict']}: {', '.join(parent.reasons)}", needs="what failed above")
+        return _numbers(f"{parent.evidence['verdict']}: {', '.join(parent.reasons)}", needs="what failed above")
     assert parent.score is not None  # only a verdict by blocks is without one
     score = f"{parent.grade}, score {parent.score:+.6g}"
     what = f"{score}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
     ways = [*_sufficient_changes(parent, rules)]
     least = min((change for change, _ in ways if change is not None), default=None)
     threshold = parent.score + least if least is not None else c.explore if parent.should_explore else c.mixed
-    return CheckNumbers(what, parent.score, threshold, least, "; or ".join(words for _, words in ways))
+    return _numbers(what, parent.score, threshold, least, "; or ".join(words for _, words in ways))
 
 
 def _sufficient_changes(comparison: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
@@ -125,24 +113,20 @@ def _sufficient_changes(comparison: Comparison, rules: ScoringRules) -> Iterator
         yield None, f"{more} of the metrics that are the same better"
 
 
-def _approved_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
+def _approved_numbers(e: beam.Evaluation, _: ScoringRules) -> CheckExplanation | None:
     if e.approved:
-        return CheckNumbers("the code was approved, or nobody was to review it")
+        return _numbers("the code was approved, or nobody was to review it")
     needs = "an approval, or `proceed_on_max_review_rounds`"
-    return CheckNumbers("the code was not approved", needs=needs) if e.commit else None
-
-
-def _short_sha(sha: str) -> CheckNumbers | None:
-    return CheckNumbers(sha[:10]) if sha else None
+    return _numbers("the code was not approved", needs=needs) if e.commit else None
 
 
 # The numbers that each check of the gate uses; None when only its result is known.
-CHECK_NUMBERS: dict[str, Callable[[Evaluation, ScoringRules], CheckNumbers | None]] = {
-    "completed": lambda e, _: CheckNumbers(f"{e.status}: {e.why}" if e.why else e.status),
-    "commit": lambda e, _: _short_sha(e.commit),
+CHECK_NUMBERS: dict[str, Callable[[beam.Evaluation, ScoringRules], CheckExplanation | None]] = {
+    "completed": lambda e, _: _numbers(f"{e.status}: {e.why}" if e.why else e.status),
+    "commit": lambda e, _: _numbers(e.commit[:10]) if e.commit else None,
     "approved": _approved_numbers,
-    "results": lambda e, _: _short_sha(e.results),
-    "baseline": lambda e, _: _short_sha(e.baseline),
+    "results": lambda e, _: _numbers(e.results[:10]) if e.results else None,
+    "baseline": lambda e, _: _numbers(e.baseline[:10]) if e.baseline else None,
     "rows": _rows_numbers,
     "rows_used": _rows_used_numbers,
     "primary": _primary_numbers,
@@ -171,47 +155,42 @@ def _paired_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Chec
     assert it is not None
     assert paired is not None
     yield _explained("blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks_numbers(it))
-    tested = it["standing"] == TESTED
-    yield _explained("chance", tested and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it))
+    yield _explained("chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it))
     mean, least = it["mean"], paired.smallest_effect
-    yield _explained("effect", mean >= least and mean > 0, _effect_numbers(rules.primary, mean, least))
+    what = f"{rules.primary} {mean:+.6g}, {f'at least {least:g}' if least else 'more than 0'} is worth having"
+    lacking = f"{'' if least else 'more than '}{least - mean:+.6g}"
+    yield _explained("effect", mean >= least and mean > 0, _numbers(what, mean, least, least - mean, lacking))
     for guard in it["guards"]:
         yield _explained(f"guard {guard['name']}", guard["verdict"] == PASSED, _guard_numbers(guard))
 
 
-def _blocks_numbers(it: Mapping[str, Any]) -> CheckNumbers:
+def _blocks_numbers(it: Mapping[str, Any]) -> CheckExplanation:
     count, most = it["blocks"], it["detectable"]
     found = f"; an effect of {most:.4g} would be found four times in five" if most else ""
     found = f" in the order of time, neighbours correlated {it['rho']:.2f}{found}" if it["rho"] else found
     more = FEWEST_BLOCKS - count
-    return CheckNumbers(f"{count} blocks{found}", count, FEWEST_BLOCKS, more, f"{more} more")
+    return _numbers(f"{count} blocks{found}", count, FEWEST_BLOCKS, more, f"{more} more")
 
 
-def _chance_numbers(name: str, it: Mapping[str, Any]) -> CheckNumbers:
+def _chance_numbers(name: str, it: Mapping[str, Any]) -> CheckExplanation:
     """The test: the mean needed is the critical value times the standard error, and the bound is the mean less it."""
     if it["standing"] != TESTED:
-        return CheckNumbers(f"not tested: {it['standing']}", needs=UNTESTED_NEEDS[it["standing"]])
+        return _numbers(f"not tested: {it['standing']}", needs=UNTESTED_NEEDS[it["standing"]])
     mean, lower = it["mean"], it["lower"]
     what = f"{name} {mean:+.6g}, SE {it['se']:.4g}, estimate {it['estimate']:+.6g}, bound {lower:+.6g}"
     what += f"; p {it['p']:.4g} against an alpha of {it['alpha']:.4g}"
-    return CheckNumbers(
-        what, mean, mean - lower, -lower, f"a mean of {mean - lower:+.6g} with this noise: {-lower:+.6g}"
-    )
+    needs = f"a mean of {mean - lower:+.6g} with this noise: {-lower:+.6g}"
+    return _numbers(what, mean, mean - lower, -lower, needs)
 
 
-def _effect_numbers(name: str, mean: float, least: float) -> CheckNumbers:
-    what = f"{name} {mean:+.6g}, {f'at least {least:g}' if least else 'more than 0'} is worth having"
-    return CheckNumbers(what, mean, least, least - mean, f"{'' if least else 'more than '}{least - mean:+.6g}")
-
-
-def _guard_numbers(it: Mapping[str, Any]) -> CheckNumbers:
+def _guard_numbers(it: Mapping[str, Any]) -> CheckExplanation:
     """A guard: how far the loss may exceed its margin, as far as the blocks can tell."""
     limit, margin, more = it["limit"], it["margin"] or 0.0, FEWEST_BLOCKS - (it["df"] + 1)
     what = f"{it['verdict']}: changed by {it['mean']:+.6g}, at worst by {limit:+.6g}; {-margin:+g} is allowed"
     what += "; the margin is small for this noise" if it["tight"] else ""
     needs = f"{-margin - limit:.6g} less of a loss, or a margin of more than {-limit:.6g}"
     needs = f"{more} more blocks" if more > 0 else needs
-    return CheckNumbers(what, limit, -margin, -margin - limit, needs)
+    return _numbers(what, limit, -margin, -margin - limit, needs)
 
 
 # -- the steps before the gate
@@ -228,38 +207,34 @@ def explain_assignment(task: Mapping[str, Any]) -> CheckExplanation:
     return CheckExplanation("assigned", False, f"{task['empty']}: {task['why']}", needs=needs)
 
 
-def explain_step(name: str, record: Mapping[str, Any]) -> CheckExplanation:
-    """The end of a command, or of the role that made the code."""
-    if record["status"] == SKIPPED:
-        return CheckExplanation(name, None, "not come to")
-    if record["status"] == COMPLETED:
-        return CheckExplanation(name, True, "ended well")
-    if record["why"].startswith(VOID):
-        return CheckExplanation(name, False, record["why"], needs="no hand on what is protected")
-    status = record.get("exit")
-    needs = f"an end with 0, not with {status}" if status else ""
-    return CheckExplanation(name, False, record["why"], status, 0 if status else None, needs=needs)
-
-
-def explain_steps(records: Mapping[str, Mapping[str, Any]]) -> Iterator[CheckExplanation]:
-    """The end of each step, by its name; checks before a sweep one by one."""
-    for name, record in records.items():
-        yield explain_step(name, record)
-        yield from (explain_step(f"check {each['name']}", each) for each in record.get("checks", ()))
+def explain_step(name: str, record: Mapping[str, Any]) -> Iterator[CheckExplanation]:
+    """The end of a command, or of the role that made the code; checks before a sweep one by one."""
+    if record["status"] == beam.SKIPPED:
+        yield CheckExplanation(name, None, "not come to")
+    elif record["status"] == beam.COMPLETED:
+        yield CheckExplanation(name, True, "ended well")
+    elif record["why"].startswith(VOID):
+        yield CheckExplanation(name, False, record["why"], needs="no hand on what is protected")
+    else:
+        status = record.get("exit")
+        needs = f"an end with 0, not with {status}" if status else ""
+        yield CheckExplanation(name, False, record["why"], status, 0 if status else None, needs=needs)
+    for each in record.get("checks", ()):
+        yield from explain_step(f"check {each['name']}", each)
 
 
 # -- the gate
 
 
-def explain_gate(e: Evaluation, rules: ScoringRules) -> Iterator[CheckExplanation]:
+def explain_gate(e: beam.Evaluation, rules: ScoringRules) -> Iterator[CheckExplanation]:
     """Checks of the gate; after the first failure, others only as far as anything is known of them."""
     failed = False
-    for name, check in GATE_CHECKS:
+    for name, check in beam.GATE_CHECKS:
         passed, measured = not check(e), CHECK_NUMBERS[name](e, rules)
         if failed and measured is None:
             yield CheckExplanation(name, None)
             continue
-        yield _explained(name, passed, measured or CheckNumbers(check(e)))
+        yield _explained(name, passed, measured or _numbers(check(e)))
         failed = failed or not passed
         if name == "primary" and e.score:
             yield from (_paired_checks if e.score.parent.evidence else _guard_checks)(e.score.parent, rules)
@@ -268,37 +243,39 @@ def explain_gate(e: Evaluation, rules: ScoringRules) -> Iterator[CheckExplanatio
 # -- among all of a depth
 
 
-def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int) -> Iterator[CheckExplanation]:
+def explain_ranking(
+    e: beam.Evaluation, depth: Sequence[beam.Evaluation], beam_width: int
+) -> Iterator[CheckExplanation]:
     """Checks among all evaluations of the `depth`, also of one that failed the gate: where it would have come."""
     others = [other for other in _passed_in_order(depth) if other.slot != e.slot]
     before = [other for other in others if _rank_order(other) > _rank_order(e)]
-    same = next((other.slot for other in before if code_identity(other) == code_identity(e)), None)
-    if code_identity(e):
+    same = next((other.slot for other in before if beam.code_identity(other) == beam.code_identity(e)), None)
+    if beam.code_identity(e):
         what = f"the same code as {same}" if same else "no better one has the same code"
-        yield CheckExplanation(SAME_CODE, not same, what, needs="other code" if same else "")
+        yield CheckExplanation(beam.SAME_CODE, not same, what, needs="other code" if same else "")
     if e.score:
-        distinct = {code_identity(other): other for other in reversed(others)}
+        distinct = {beam.code_identity(other): other for other in reversed(others)}
         yield _rank(e, [*distinct.values()][::-1], beam_width)
 
 
-def _passed_in_order(depth: Sequence[Evaluation]) -> list[Evaluation]:
+def _passed_in_order(depth: Sequence[beam.Evaluation]) -> list[beam.Evaluation]:
     """The evaluations that passed the gate, best first."""
-    return sorted((e for e in depth if first_failed_check(e) is None), key=_rank_order, reverse=True)
+    return sorted((e for e in depth if beam.first_failed_check(e) is None), key=_rank_order, reverse=True)
 
 
-def _rank_order(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
+def _rank_order(e: beam.Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
     """Key of the ranking, more is earlier; ties go to the earlier slot."""
-    return rank_key(e), tuple(-number for number in e.slot)
+    return beam.rank_key(e), tuple(-number for number in e.slot)
 
 
-def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> CheckExplanation:
-    (own, delta), rank = rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
+def _rank(e: beam.Evaluation, others: Sequence[beam.Evaluation], beam_width: int) -> CheckExplanation:
+    (own, delta), rank = beam.rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
     what = f"{own:+.6g} against the root: number {rank}, the beam has {beam_width}"
     if rank <= beam_width:
-        return CheckExplanation(RANK, True, what, finite_or_none(own))
+        return CheckExplanation(beam.RANK, True, what, finite_or_none(own))
     last = others[beam_width - 1]
-    least, least_delta = rank_key(last)
-    beaten = CheckExplanation(RANK, False, what, finite_or_none(own), finite_or_none(least))
+    least, least_delta = beam.rank_key(last)
+    beaten = CheckExplanation(beam.RANK, False, what, finite_or_none(own), finite_or_none(least))
     tie = "at least" if e.slot < last.slot else "more than"
     if own == least:
         needs = f"{tie} {least_delta - delta:.6g} more of the primary metric against the root, as {last.slot} has"
@@ -307,10 +284,10 @@ def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> Check
     return beaten._replace(change=finite_or_none(least - own), needs=needs)
 
 
-def margin_to_next(e: Evaluation, depth: Sequence[Evaluation]) -> tuple[EvalSlot, float | None] | None:
+def margin_to_next(e: beam.Evaluation, depth: Sequence[beam.Evaluation]) -> tuple[EvalSlot, float | None] | None:
     """The next evaluation that passed the gate, and the distance to it."""
     after = next((other for other in _passed_in_order(depth) if _rank_order(other) < _rank_order(e)), None)
-    return (after.slot, finite_or_none(rank_key(e)[0] - rank_key(after)[0])) if after else None
+    return (after.slot, finite_or_none(beam.rank_key(e)[0] - beam.rank_key(after)[0])) if after else None
 
 
 def finite_or_none(number: float) -> float | None:

@@ -1,7 +1,8 @@
 """Manifest of a search, folded from its records: an entry a node, an entry an evaluation, the state of the search.
 
-It can be made again at any time.  Only the life cycle of evaluations and the events are not from records but from the
-coordinator, who watched the run."""
+RunRecords reads the records of a run on demand; unreliable ones count as missing.  The manifest can be made again at
+any time.  Only the life cycle of evaluations and the events are not from records but from the coordinator, who watched
+the run."""
 
 from __future__ import annotations
 
@@ -9,41 +10,96 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache, cached_property
 from hashlib import sha256
 from math import fsum
-from typing import Any
 
+from pipeline.store.files import read_bytes
 from pipeline.store.receipts import Receipts
-from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, budget_left, total_spending
-from pipeline.tree.rules.positions import (
-    CANDIDATES,
-    EVENTS,
-    NODES,
-    OPENINGS,
-    ROOT,
-    EvalSlot,
-    NodePlace,
-    parse_place,
-    parse_slot,
-)
+from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
-from pipeline.tree.run.decisions import spending_of
-from pipeline.tree.run.records import EVENT_QUEUED, EVENT_STARTED, NEW_LIFE, TASK_STATES, EventLog, Record
+from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
+from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, read_events
 from pipeline.tree.run.seal import seal_record
+from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
+from pipeline.tree.spec.model import Params, shape_of
 
 EXPANDED, FRONTIER = "expanded", "frontier"
+EMPTY_SHA = sha256(b"").hexdigest()
 
 
-def node_entry(records: RunRecords, place: NodePlace, receipts: Receipts) -> Record | None:
+class RunRecords:
+    """The records of a run.  `config`: the run's, as its plan has it.  `without`: paths of unreliable records."""
+
+    def __init__(self, run: str, config: Params, without: frozenset[str] = frozenset()) -> None:
+        self.run, self.at, self.config, self.without = run, positions.RunLayout(run), config, without
+        self.shape = shape_of(config)
+        # many children name their ancestors' ideas, and are compared with the same node
+        self.sha, self.baseline, self.cascade = cache(self._sha), cache(self._baseline), cache(self._cascade)
+
+    @cached_property
+    def assignments(self) -> dict[int, Record]:
+        return {d: found for d in self.shape.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
+
+    @cached_property
+    def promotions(self) -> dict[int, Record]:
+        """The promotions of the depths that are done: none after the one at which the search stopped."""
+        done: dict[int, Record] = {}
+        for depth in self.shape.depths:
+            found = self.record(self.at.of_depth(depth, "promoted.json"))
+            if found is None:
+                break
+            done[depth] = found
+            if found["stop_reason"]:
+                break
+        return done
+
+    def _cascade(self, depth: int) -> Record | None:
+        return self.record(self.at.of_depth(depth, "cascade.json")) if self.config["cascade"] else None
+
+    def record(self, path: str) -> Record | None:
+        return None if path in self.without else load_if_intact(path)
+
+    def content(self, path: str) -> bytes | None:
+        try:
+            return None if path in self.without else read_bytes(path)
+        except FileNotFoundError:
+            return None
+
+    def _sha(self, path: str) -> str | None:
+        content = self.content(path)
+        return None if content is None else sha256(content).hexdigest()
+
+    def ideas(self, place: positions.NodePlace) -> list[str]:
+        """The files of a node's ideas that are not empty, in the order of the slots."""
+        paths = [self.at.idea(positions.EvalSlot(*place, i), "md") for i in range(self.config["ideas_per_node"])]
+        return [path for path in paths if self.sha(path) not in (None, EMPTY_SHA)]
+
+    def stopped_after(self, slot: positions.EvalSlot) -> int:
+        """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
+        return int((self.record(self.at.of_eval(slot, "sweep.json")) or {}).get("stopped_after", 0))
+
+    def _baseline(self, place: positions.NodePlace) -> CheckedRows | None:
+        """The rows of a node."""
+        content, wanted = self.content(self.at.csv(place)), self.expected_rows
+        return check_rows(sheet_of(self.config, content), wanted) if content and wanted else None
+
+    @cached_property
+    def expected_rows(self) -> ExpectedRows | None:
+        root = self.content(self.at.csv(positions.ROOT))
+        return None if root is None else expected_by_sheet(self.config, sheet_of(self.config, root))
+
+
+def node_entry(records: RunRecords, place: positions.NodePlace, receipts: Receipts) -> Record | None:
     """The entry of a node; None for a place that is empty or not decided yet."""
     at, config = records.at, records.config
     origin, code = (records.record(at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
     if origin is None or code is None or origin["empty"]:
         return None
-    above = [parse_place(name) for name in origin["ancestors"]]
+    above = [positions.parse_place(name) for name in origin["ancestors"]]
     folders = [at.of_run(f"node_ideas/{each}") for each in (*above, place)]
     tasks = records.assignments.get(place.depth, {"tasks": {}})["tasks"]
     return {
@@ -55,7 +111,7 @@ def node_entry(records: RunRecords, place: NodePlace, receipts: Receipts) -> Rec
         "commit": code["commit"],
         "tree": code["tree"],
         "ref": f"refs/coppice/{records.run}/{place}",
-        "worktree_path": at.of_run(f"{NODES}/{place}"),
+        "worktree_path": at.of_run(f"{positions.NODES}/{place}"),
         "baseline_results_csv_path": at.csv(place),
         "baseline_results_csv_sha256": records.sha(at.csv(place)),
         "metrics": node_means(records, place),
@@ -70,14 +126,14 @@ def node_entry(records: RunRecords, place: NodePlace, receipts: Receipts) -> Rec
             "skipped": [
                 {"eval_id": slot, "duplicate_of": task["duplicate_of"], "identity": task["identity"]}
                 for slot, task in tasks.items()
-                if task["duplicate_of"] and parse_slot(slot).place == place
+                if task["duplicate_of"] and positions.parse_slot(slot).place == place
             ],
         },
         "artifacts": _artifacts(records, origin["from_eval"]),
     }
 
 
-def node_means(records: RunRecords, place: NodePlace) -> dict[str, float]:
+def node_means(records: RunRecords, place: positions.NodePlace) -> dict[str, float]:
     """The means of a node's rows, which are complete: other code never becomes a node."""
     checked = records.baseline(place)
     if checked is None or checked.defects or not checked.rows:
@@ -91,7 +147,7 @@ def idea_chain(records: RunRecords, origin: Record) -> list[str]:
     chain: list[str] = []
     above: Record | None = origin
     while above and above["from_eval"]:
-        slot = parse_slot(above["from_eval"])
+        slot = positions.parse_slot(above["from_eval"])
         chain.insert(0, records.at.idea(slot, "md"))
         above = records.record(records.at.of_node(slot.place, "origin.json"))
     return chain
@@ -101,9 +157,9 @@ def _artifacts(records: RunRecords, source: str | None) -> Record:
     """The files that a node was made from; the root has its baseline alone."""
     at, names = records.at, ("sweep.json", "sweep.log")
     if source is None:
-        sweep, log = (at.of_node(ROOT, name) for name in names)
+        sweep, log = (at.of_node(positions.ROOT, name) for name in names)
         return {"promoted_from_eval_id": None, "sweep": sweep, "sweep_log": log}
-    slot = parse_slot(source)
+    slot = positions.parse_slot(source)
     files = {name: at.of_eval(slot, RECORD_FILES[name]) for name in ("summary", "change", "sweep", "sweep_log")}
     return {"promoted_from_eval_id": source, **files, "candidate_results_csv_path": at.csv(slot)}
 
@@ -116,21 +172,14 @@ def created_at(receipts: Receipts, target: str) -> str | None:
 PENDING = "pending"
 # Fields that only a watcher of the run knows: records are the same whenever they were made.
 LIFECYCLE_FIELDS = tuple(NEW_LIFE)
-RECORD_FILES = {
-    "task": "task.json",
-    "candidate": "candidate.json",
-    "change": "change.patch",
-    "calls": "calls.jsonl",
-    "sweep": "sweep.json",
-    "sweep_log": "sweep.log",
-    "summary": "summary.json",
-}
+RECORD_FILES = {name: f"{name}.json" for name in ("task", "candidate", "sweep", "summary")}
+RECORD_FILES |= {"change": "change.patch", "calls": "calls.jsonl", "sweep_log": "sweep.log"}
 # Steps before the sweep, each with the keys of the configuration that ask for it.
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
 class _Evaluation:
-    def __init__(self, records: RunRecords, slot: EvalSlot, task: Record, lifecycle: Mapping[str, Any]) -> None:
+    def __init__(self, records: RunRecords, slot: positions.EvalSlot, task: Record, lifecycle: Record) -> None:
         self.records, self.slot, self.task, self.lifecycle = records, slot, task, lifecycle
         self.candidate, self.summary = self._read("candidate.json") or {}, self._read("summary.json") or {}
         self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(records.config[key] for key in keys)]
@@ -148,8 +197,8 @@ class _Evaluation:
 
     def record(self) -> Record:
         status = self.summary.get("status", PENDING)
-        if status == PENDING and self.lifecycle.get("task_state") == TASK_STATES[EVENT_STARTED]:
-            status = TASK_STATES[EVENT_STARTED]
+        if status == PENDING and self.lifecycle.get("task_state") == RUNNING:
+            status = RUNNING
         return {
             "eval_id": str(self.slot),
             "parent_node_id": str(self.slot.place),
@@ -192,11 +241,10 @@ class _Evaluation:
 
     def _lifecycle_fields(self) -> Record:
         attempts = {name: cost["attempts"] for name, cost in self.costs.items()}
-        state = self.summary.get("status", TASK_STATES[EVENT_QUEUED])
         return {
             **dict.fromkeys(LIFECYCLE_FIELDS),
             "attempt": max(attempts.values(), default=None),
-            "task_state": state,
+            "task_state": self.summary.get("status", QUEUED),
             **{name: self.lifecycle[name] for name in LIFECYCLE_FIELDS if name in self.lifecycle},
             "attempts": attempts,
             "seconds": {name: cost["seconds"] for name, cost in self.costs.items()},
@@ -211,7 +259,7 @@ class _Evaluation:
             "candidate_commit": commit,
             "candidate_tree": made.get("tree") or None,
             "candidate_ref": f"refs/coppice/{self.records.run}/{self.slot}" if commit else None,
-            "candidate_worktree_path": self.records.at.of_run(f"{CANDIDATES}/{self.slot}"),
+            "candidate_worktree_path": self.records.at.of_run(f"{positions.CANDIDATES}/{self.slot}"),
             "approved": made.get("approved"),
             "review_round_files": [self._path(f"review_round_{n}.md") for n in range(1, rounds + 1)],
             "change": {name: made[name] for name in ("files", "insertions", "deletions")} if commit else None,
@@ -245,7 +293,8 @@ class _Evaluation:
         if shas != (self.summary["results_sha256"], self.summary["baseline_sha256"]):
             return None
         if records.expected_rows and stopped:
-            parent = parent.on_blocks(records.expected_rows.first_blocks(stopped).blocks)
+            blocks = records.expected_rows.first_blocks(stopped).blocks
+            parent = parent._replace(rows=tuple(row for row in parent.rows if row.block in blocks))
         name = records.config["primary"]
         better = next(metric["better"] for metric in records.config["metrics"] if metric["name"] == name)
         before = means_by_config((row.config_id, row.metrics[name]) for row in parent.rows)
@@ -272,10 +321,7 @@ NO_LIFE: Mapping[str, Record] = {}
 
 
 def fold_manifest(
-    run: str,
-    config: Mapping[str, Any],
-    lifecycle: Mapping[str, Record] = NO_LIFE,
-    without: frozenset[str] = frozenset(),
+    run: str, config: Params, lifecycle: Mapping[str, Record] = NO_LIFE, without: frozenset[str] = frozenset()
 ) -> Record:
     """Fold the records of a run into its manifest; records that are not there yet are left out.
 
@@ -291,7 +337,7 @@ def fold_manifest(
             evaluations[str(slot)] = _Evaluation(records, slot, task, lifecycle.get(str(slot), {})).record()
     asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.shape.all_slots()}
     asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.shape.all_slots()}
-    sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(OPENINGS)) else None
+    sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(positions.OPENINGS)) else None
     return {
         "version": VERSION,
         "tree_run_id": run,
@@ -302,8 +348,8 @@ def fold_manifest(
             "repo": root.get("repo"),
             "root_commit": root.get("commit"),
             "root_tree": root.get("tree"),
-            "root_baseline_csv_path": at.csv(ROOT),
-            "root_baseline_csv_sha256": records.sha(at.csv(ROOT)),
+            "root_baseline_csv_path": at.csv(positions.ROOT),
+            "root_baseline_csv_sha256": records.sha(at.csv(positions.ROOT)),
         },
         "state": _state(records, nodes, evaluations),
         "tasks": [{name: entry[name] for name in TASK_FIELDS} for entry in evaluations.values()],
@@ -311,7 +357,7 @@ def fold_manifest(
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
         "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
-        "events": [*EventLog(at.of_run(EVENTS)).read()],
+        "events": [*read_events(at.of_run(positions.EVENTS))],
     }
 
 
@@ -322,7 +368,7 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
         if each["status"] == EXPANDED:
             expanded[str(each["depth"])].append(name)
     # checkouts of candidates at work or left by a kill; the next build removes those that are not wanted
-    candidates = records.at.of_run(CANDIDATES)
+    candidates = records.at.of_run(positions.CANDIDATES)
     swept = os.path.isdir(candidates) and not records.config["keep"]["rejected_worktrees"]
     left = os.listdir(candidates) if swept else []
     return {
@@ -356,6 +402,5 @@ def _budget_state(records: RunRecords) -> Record:
     """The amounts spent, and those left beside the reserved ones."""
     last = max(records.assignments, default=None)
     depth = {"spent": {}, "reserved": []} if last is None else records.promotions.get(last) or records.assignments[last]
-    reserved = dict.fromkeys(depth.get("reserved", ()), Ceiling(**records.config["ceiling"]))
-    ledger = BudgetLedger(BudgetLimits(**records.config["budget"]), reserved, spending_of(depth["spent"]))
+    ledger = ledger_of(records.config, depth.get("reserved", ()), depth["spent"])
     return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}

@@ -63,10 +63,6 @@ def format_change(before: float, after: float) -> str:
     return f"{format_number(before)} -> {format_number(after)} ({after - before:+.4g})"
 
 
-def format_seconds(value: float) -> str:
-    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
-
-
 def format_money(usd: float, tokens: float) -> str:
     parts = [f"${usd:.4g}"] if usd else []
     return ", ".join([*parts, f"{tokens:,} tokens"] if tokens else parts) or BLANK

@@ -89,14 +89,12 @@ def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list
             if stage := stages.get(receipt.recipe["stage"].partition("/")[0]):
                 decisions.append(RecordedDecision(name, stage, receipt))
     decisions.sort(key=lambda decision: decision.order)
+    found: list[ReplayedDecision] = []
     with TemporaryDirectory(prefix="coppice-replay-") as folder:
-        found = [_replay_one(decision, made, f"{folder}/{n}") for n, decision in enumerate(decisions)]
-    if recipes is None:
-        return found
-    return [
-        each._replace(edited=not same_request(decision.receipt.recipe, recipes.get(decision.name)))
-        for each, decision in zip(found, decisions, strict=True)
-    ]
+        for n, each in enumerate(decisions):
+            edited = recipes is not None and not same_request(each.receipt.recipe, recipes.get(each.name))
+            found.append(_replay_one(each, made, f"{folder}/{n}")._replace(edited=edited))
+    return found
 
 
 def _replay_one(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> ReplayedDecision:
@@ -149,12 +147,8 @@ def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Itera
 _NOTHING = object()
 
 
-class FirstDifference(NamedTuple):
-    """The first difference of two records: `where`, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts."""
-
-    where: str
-    old: str
-    new: str
+# The first difference of two records: where, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts.
+FirstDifference = tuple[str, str, str]
 
 
 def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
@@ -162,8 +156,7 @@ def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
     if old == new:
         return None
     sides = _record(old), _record(new)
-    in_records = None if _NOTHING in sides else _in_values("", *sides)
-    return in_records or _in_lines(old, new)
+    return (None if _NOTHING in sides else _in_values("", *sides)) or _in_lines(old, new)
 
 
 def _record(content: bytes) -> Any:
@@ -178,7 +171,7 @@ def _in_values(where: str, old: Any, new: Any) -> FirstDifference | None:
     if inner := [*_inner_values(where, old, new)]:
         return next((found for each in inner if (found := _in_values(*each))), None)
     texts = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
-    return FirstDifference(where, *texts) if texts[0] != texts[1] else None
+    return (where, *texts) if texts[0] != texts[1] else None
 
 
 def _inner_values(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -199,5 +192,6 @@ def _value_text(value: Any) -> str:
 def _in_lines(old: bytes, new: bytes) -> FirstDifference:
     """The first line that differs, its end included."""
     lines = enumerate(zip_longest(old.splitlines(True), new.splitlines(True), fillvalue=None), 1)
-    number, (a, b) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
-    return FirstDifference(f"line {number}", *("missing" if line is None else ascii(line)[2:-1] for line in (a, b)))
+    number, pair = next((number, pair) for number, pair in lines if pair[0] != pair[1])
+    old_line, new_line = ("missing" if line is None else ascii(line)[2:-1] for line in pair)
+    return f"line {number}", old_line, new_line

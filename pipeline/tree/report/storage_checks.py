@@ -20,7 +20,7 @@ from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
-from pipeline.tree.run.records import EventLog
+from pipeline.tree.run.records import read_events
 from pipeline.tree.run.seal import HOLDOUT_REF
 from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG, shape_of
 
@@ -52,11 +52,15 @@ def check_of(name: str, looked_at: int, faults: Iterable[Fault]) -> Check:
     return Check(name, looked_at, tuple(Problem(*fault) for fault in faults))
 
 
-def unequal_faults(rows: Iterable[tuple[str, object, object, str]], remedy: str) -> Iterator[Fault]:
-    """Faults of the rows (where, found, expected, words for the expected one) that differ."""
+# Where, what is found, what is expected, words for the expected one.
+Row = tuple[str, object, object, str]
+
+
+def unequal_rows(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+    """Faults of the rows that differ, without a remedy."""
     for where, found, expected, what in rows:
         if found != expected:
-            yield where, f"is {value_text(found)}, {what} {value_text(expected)}", remedy
+            yield where, f"is {value_text(found)}, {what} {value_text(expected)}"
 
 
 def value_text(value: object) -> str:
@@ -98,8 +102,7 @@ def _sweep_names(where: str, config: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{where}.sweep", *parts)
     if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
         count = min(config["sweep_config_limit"] or config["grid"], config["grid"])
-        ids = config.get("config_ids", range(count))
-        yield from (f"{part}.row.{n}" for part in parts or [where] for n in ids)
+        yield from (f"{part}.row.{n}" for part in parts or [where] for n in config.get("config_ids", range(count)))
 
 
 def recorded_outputs(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
@@ -138,7 +141,7 @@ def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[st
         while (path := os.path.dirname(path)) and path != top:
             folders.add(path)
     forms = {*map(_form, outputs), *map(_form, folders)}
-    events = EventLog(RunLayout(run).of_run(EVENTS)).read()
+    events = read_events(RunLayout(run).of_run(EVENTS))
     positions = {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
     found = [
         (path, "is no file of this search", "move it away, or remove it")
@@ -239,7 +242,7 @@ def _commit_faults(run: str, wanted: States, there: Mapping[str, CommitFacts]) -
         where = f"runs/{run}/repo.git: commit {commit} of {name}"
         rows = [(f"{where}: its tree", there[commit].tree, tree, "the record says")]
         rows += [(f"{where}: its parent", there[commit].parent, parent, "the record says")] if parent else []
-        yield from unequal_faults(rows, _remedy(run, name))
+        yield from ((*fault, _remedy(run, name)) for fault in unequal_rows(rows))
 
 
 def _ref_faults(run: str, wanted: States, pins: Mapping[str, str], all_known: bool) -> Iterator[Fault]:

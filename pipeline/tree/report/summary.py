@@ -16,7 +16,6 @@ from pipeline.tree.report.markdown import (
     format_money,
     format_number,
     format_score,
-    format_seconds,
     markdown_table,
     table_cell,
 )
@@ -44,7 +43,7 @@ def path_table(manifest: Manifest, best: Sequence[str]) -> list[str]:
             idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
             steps = [_change(parent, primary), parent["grade"], format_score(parent["score"])]
             steps += [_change(root, primary), format_score(root["score"])]
-        rows.append([name, idea, _node_mean(node, primary), *steps, short_commit(node["commit"])])
+        rows.append([name, idea, _node_mean(node, primary), *steps, node["commit"][:10]])
     return markdown_table(header, rows, right=("score", "rank score"))
 
 
@@ -57,10 +56,6 @@ def _change(comparison: Manifest, name: str) -> str:
     return format_change(detail["baseline"], detail["candidate"])
 
 
-def short_commit(commit: str | None) -> str:
-    return commit[:10] if commit else BLANK
-
-
 def beam_table(manifest: Manifest) -> list[str]:
     """The beam of each depth, without depth 0, which is the root alone."""
     primary, rows = manifest["run_config"]["primary"], []
@@ -69,7 +64,7 @@ def beam_table(manifest: Manifest) -> list[str]:
             source, node = manifest["evaluations"].get(beam["promoted_from_eval_id"]), manifest["nodes"].get(place)
             cells, commit = [BLANK, "(empty)", BLANK], BLANK
             if source and node:
-                title, commit = clip_text(source["idea_title"], IDEA_WIDTH), short_commit(node["commit"])
+                title, commit = clip_text(source["idea_title"], IDEA_WIDTH), node["commit"][:10]
                 cells = [source["eval_id"], title, _node_mean(node, primary)]
             rows.append([depth, place, *cells, clip_text(beam["why"], WHY_WIDTH), commit])
     return markdown_table(["depth", "place", "from", "idea", primary, "why", "commit"], rows, right=("depth",))
@@ -84,7 +79,7 @@ def node_table(manifest: Manifest) -> list[str]:
         [
             *(name, node["status"], node["parent_node_id"] or BLANK),
             *(node["artifacts"]["promoted_from_eval_id"] or BLANK, str(len(node["idea_chain"]))),
-            *(str(tried[name]), str(promoted[name]), node["worktree_path"], short_commit(node["commit"])),
+            *(str(tried[name]), str(promoted[name]), node["worktree_path"], node["commit"][:10]),
         ]
         for name, node in manifest["nodes"].items()
     ]
@@ -124,7 +119,8 @@ def _row(each: Manifest, names: Sequence[str], header: Sequence[str]) -> Iterato
         yield from [BLANK] * (header.index("rows") - 3)
     yield f"{each['candidate_rows_used']}/{each['rows_expected']}" if each["rows_expected"] else BLANK
     yield f"{each['by_config']['better']}/{each['by_config']['worse']}" if each["by_config"] else BLANK
-    yield format_seconds(spent["seconds"]) if spent["seconds"] else BLANK
+    seconds = spent["seconds"]
+    yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
     yield str(each["attempt"]) if each["attempt"] else BLANK
     yield format_money(spent["usd"], spent["tokens"])
     if (decision := each["decision"]) is None:

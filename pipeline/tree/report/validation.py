@@ -14,46 +14,44 @@ from pipeline.tree.report import storage_checks as storage
 from pipeline.tree.report.manifest import EXPANDED, FRONTIER, LIFECYCLE_FIELDS, fold_manifest
 from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
 from pipeline.tree.report.replay import replay_decisions
-from pipeline.tree.report.storage_checks import Check, Fault, Problem, check_of, unequal_faults, value_text
-from pipeline.tree.report.summary import promoted_place
+from pipeline.tree.report.storage_checks import Check, Fault, Problem, Row, check_of, unequal_rows, value_text
+from pipeline.tree.report.summary import Manifest, promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.rules.budget import BUDGET_STOPS
 from pipeline.tree.rules.positions import MANIFEST, RunLayout
 from pipeline.tree.run.records import Record
 
-Manifest = Mapping[str, Any]
 REMEDY = "records of different builds are mixed; build again"
 
 
 def check_consistency(manifest: Manifest) -> list[Check]:
     nodes, evaluations = manifest["nodes"], manifest["evaluations"]
-    return [
-        check_of("nodes and the evaluations they come from", len(nodes), _node_faults(manifest)),
-        check_of("evaluations and the nodes they start from", len(evaluations), _evaluation_faults(manifest)),
-        check_of("frontier, expanded nodes and stop reason", 1, _state_faults(manifest)),
+    looked_at = [
+        ("nodes and the evaluations they come from", len(nodes), _node_faults),
+        ("evaluations and the nodes they start from", len(evaluations), _evaluation_faults),
+        ("frontier, expanded nodes and stop reason", 1, _state_faults),
     ]
+    return [check_of(name, count, ((*at, REMEDY) for at in faults(manifest))) for name, count, faults in looked_at]
 
 
-def _node_faults(manifest: Manifest) -> Iterator[Fault]:
+def _node_faults(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for name, node in manifest["nodes"].items():
         where, source = f"nodes.{name}", node["artifacts"]["promoted_from_eval_id"]
         evaluation, parent = manifest["evaluations"].get(source), manifest["nodes"].get(node["parent_node_id"])
         if node["depth"] == 0:
             root = manifest["root"]["root_commit"]
-            yield from unequal_faults([(f"{where}.commit", node["commit"], root, "the search started from")], REMEDY)
+            yield from unequal_rows([(f"{where}.commit", node["commit"], root, "the search started from")])
         elif evaluation is None:
-            yield f"{where}.artifacts.promoted_from_eval_id", f"names {source}, and there is no such evaluation", REMEDY
+            yield f"{where}.artifacts.promoted_from_eval_id", f"names {source}, and there is no such evaluation"
         elif parent is None:
             named = node["parent_node_id"]
-            yield f"{where}.parent_node_id", f"names {named}, and there is no such node: the chain is broken", REMEDY
+            yield f"{where}.parent_node_id", f"names {named}, and there is no such node: the chain is broken"
         else:
-            yield from unequal_faults(_child_rows(where, name, node, parent, evaluation), REMEDY)
+            yield from unequal_rows(_child_rows(where, name, node, parent, evaluation))
 
 
-def _child_rows(
-    where: str, name: str, node: Manifest, parent: Manifest, source: Manifest
-) -> Iterator[tuple[str, object, object, str]]:
+def _child_rows(where: str, name: str, node: Manifest, parent: Manifest, source: Manifest) -> Iterator[Row]:
     slot, of = source["eval_id"], f"{source['eval_id']}'s is"
     decided = f"evaluations.{slot}.decision.promoted_to_node_id"
     yield decided, promoted_place(source) or None, name, "the node that comes from it is"
@@ -69,60 +67,58 @@ def _child_rows(
     yield f"{where}: approval of {slot}", source["approved"], True, "of what is promoted it is"
 
 
-def _evaluation_faults(manifest: Manifest) -> Iterator[Fault]:
+def _evaluation_faults(manifest: Manifest) -> Iterator[tuple[str, str]]:
     nodes, folder = manifest["nodes"], f"runs/{manifest['tree_run_id']}/artifacts/"
     for name, each in manifest["evaluations"].items():
         where, parent, to = f"evaluations.{name}", nodes.get(each["parent_node_id"]), promoted_place(each)
         if parent is None and not each["empty"]:
-            yield f"{where}.parent_node_id", f"names {each['parent_node_id']}, and there is no such node", REMEDY
+            yield f"{where}.parent_node_id", f"names {each['parent_node_id']}, and there is no such node"
         elif parent and each["parent_commit"]:
-            rows = [(f"{where}.parent_commit", each["parent_commit"], parent["commit"], "the node's is")]
-            yield from unequal_faults(rows, REMEDY)
+            row = (f"{where}.parent_commit", each["parent_commit"], parent["commit"], "the node's is")
+            yield from unequal_rows([row])
         if to and (to not in nodes or nodes[to]["artifacts"]["promoted_from_eval_id"] != name):
-            yield f"{where}.decision.promoted_to_node_id", f"names {to}, which does not come from it", REMEDY
+            yield f"{where}.decision.promoted_to_node_id", f"names {to}, which does not come from it"
         for key in ("candidate_results_csv_path", "baseline_results_csv_path"):
             if each[key] and not each[key].startswith(folder):
-                yield f"{where}.{key}", f"{each[key]} is not under {folder}", REMEDY
+                yield f"{where}.{key}", f"{each[key]} is not under {folder}"
 
 
-def _state_faults(manifest: Manifest) -> Iterator[Fault]:
+def _state_faults(manifest: Manifest) -> Iterator[tuple[str, str]]:
     state, nodes = manifest["state"], manifest["nodes"]
     current = state["current_depth"]
     of_depth = {str(d): [name for name, node in nodes.items() if node["depth"] == d] for d in range(current + 1)}
     frontier = of_depth.pop(str(current))
-    yield from unequal_faults(
-        [
-            ("state.completed_depths", state["completed_depths"], [*range(current)], "by current_depth they are"),
-            ("state.frontier_node_ids", state["frontier_node_ids"], frontier, "nodes of current_depth are"),
-            ("state.expanded_node_ids_by_depth", state["expanded_node_ids_by_depth"], of_depth, "nodes above it are"),
-        ],
-        REMEDY,
-    )
+    rows: list[Row] = [
+        ("state.completed_depths", state["completed_depths"], [*range(current)], "by current_depth they are"),
+        ("state.frontier_node_ids", state["frontier_node_ids"], frontier, "nodes of current_depth are"),
+        ("state.expanded_node_ids_by_depth", state["expanded_node_ids_by_depth"], of_depth, "nodes above it are"),
+    ]
     for name, node in nodes.items():
         status = EXPANDED if node["depth"] < current else FRONTIER
-        yield from unequal_faults([(f"nodes.{name}.status", node["status"], status, "at its depth it is")], REMEDY)
+        rows.append((f"nodes.{name}.status", node["status"], status, "at its depth it is"))
+    yield from unequal_rows(rows)
     for depth, places in state["beam_by_depth"].items():
         for place, beam in places.items():
             node, source = nodes.get(place), beam["promoted_from_eval_id"]
             if source and node is None:
-                yield f"nodes.{place}", f"is missing, though {source} was promoted to it", REMEDY
+                yield f"nodes.{place}", f"is missing, though {source} was promoted to it"
             elif node and node["artifacts"]["promoted_from_eval_id"] != source:
-                yield f"state.beam_by_depth.{depth}.{place}", "names another evaluation than the node does", REMEDY
+                yield f"state.beam_by_depth.{depth}.{place}", "names another evaluation than the node does"
     yield from _stop_faults(manifest)
 
 
-def _stop_faults(manifest: Manifest) -> Iterator[Fault]:
+def _stop_faults(manifest: Manifest) -> Iterator[tuple[str, str]]:
     state, config = manifest["state"], manifest["run_config"]
     stop, current = state["stop_reason"], state["current_depth"]
     where, mistakes = "state.stop_reason", _stop_mistakes(manifest)
     if stop is None and current >= config["max_depth"]:
-        yield where, f"is missing, though all {current} depths are done", REMEDY
+        yield where, f"is missing, though all {current} depths are done"
     elif stop is None and current and not state["frontier_node_ids"] and config["stop_on_empty_frontier"]:
-        yield where, "is missing, though no node is left to expand", REMEDY
+        yield where, "is missing, though no node is left to expand"
     elif stop is not None and stop not in mistakes:
-        yield where, f"'{stop}' is unknown; there are {', '.join(mistakes)}", REMEDY
+        yield where, f"'{stop}' is unknown; there are {', '.join(mistakes)}"
     elif stop is not None and mistakes[stop]:
-        yield where, f"is {stop}, but {mistakes[stop]}", REMEDY
+        yield where, f"is {stop}, but {mistakes[stop]}"
 
 
 def _stop_mistakes(manifest: Manifest) -> dict[str, str]:

@@ -42,15 +42,7 @@ class Evaluation(NamedTuple):
     score: Score | None = None
 
 
-class Failure(NamedTuple):
-    """The first check of the gate that an evaluation did not pass."""
-
-    check: str
-    why: str
-
-
-def _check_completed(e: Evaluation) -> str:
-    return "" if e.status == COMPLETED else f"{e.status}: {e.why or 'no reason given'}"
+Failure = tuple[str, str]  # the check that an evaluation did not pass, and why
 
 
 def _check_rows_used(e: Evaluation) -> str:
@@ -85,7 +77,7 @@ def _check_recommended(e: Evaluation) -> str:
 
 # The gate, in order: the first check that gives a reason decides.
 GATE_CHECKS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
-    ("completed", _check_completed),
+    ("completed", lambda e: "" if e.status == COMPLETED else f"{e.status}: {e.why or 'no reason given'}"),
     ("commit", lambda e: "" if e.commit else "there is no commit of the candidate"),
     ("approved", lambda e: "" if e.approved else "the code was not approved"),
     ("results", lambda e: "" if e.results else "the candidate has no results CSV"),
@@ -99,7 +91,7 @@ GATE_CHECKS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
 
 def first_failed_check(evaluation: Evaluation) -> Failure | None:
     """The first check of the gate that an evaluation fails; None when it may be promoted."""
-    return next((Failure(name, why) for name, check in GATE_CHECKS if (why := check(evaluation))), None)
+    return next(((name, why) for name, check in GATE_CHECKS if (why := check(evaluation))), None)
 
 
 def is_comparable(evaluation: Evaluation) -> bool:
@@ -156,18 +148,17 @@ def rank_numbers(score: float | None, primary_delta: float) -> tuple[float, floa
 def promote(evaluations: Iterable[Evaluation], beam_width: int, slots: Sequence[EvalSlot]) -> Promotion:
     """Promote the best evaluations of a depth; all of its `slots` must have ended, or some would be lost for good."""
     ended = _complete_depth(evaluations, slots)
-    failures = {e.slot: failure for e in ended if (failure := first_failed_check(e))}
+    failures: dict[EvalSlot, Failure] = {e.slot: failure for e in ended if (failure := first_failed_check(e))}
     # ties go to the earlier slot: sorting is stable
     passed = sorted((e for e in ended if e.slot not in failures), key=rank_key, reverse=True)
     by_code: dict[str, Evaluation] = {}
     for e in passed:
         if (first := by_code.setdefault(code_identity(e), e)) is not e:
-            failures[e.slot] = Failure(SAME_CODE, f"the same code as {first.slot}, which comes before it")
+            failures[e.slot] = SAME_CODE, f"the same code as {first.slot}, which comes before it"
     best = [*by_code.values()]
     for number, e in enumerate(best[beam_width:], beam_width + 1):
         last = f"the last of them has {_rank_text(best[beam_width - 1])}"
-        why = f"{_rank_text(e)} is number {number}, the beam has {beam_width}; {last}"
-        failures[e.slot] = Failure(RANK, why)
+        failures[e.slot] = RANK, f"{_rank_text(e)} is number {number}, the beam has {beam_width}; {last}"
     none = f"{len(best)} of {len(ended)} evaluations passed the gate with code of their own"
     beam = tuple(
         BeamPlace(place, e.slot, e.commit, _rank_text(e)) if e else BeamPlace(place, None, "", none)

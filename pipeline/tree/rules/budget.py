@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.trust.series import round_significant
 
@@ -59,6 +59,15 @@ class BudgetLedger(NamedTuple):
     limits: BudgetLimits = BudgetLimits()
     reserved: Mapping[str, Ceiling] = {}
     spent: Mapping[str, Spending] = {}
+
+
+def ledger_of(
+    params: Mapping[str, Any], reserved: Iterable[str] = (), spent: Mapping[str, Sequence[Any]] | None = None
+) -> BudgetLedger:
+    """The ledger of records, by the `budget` and the `ceiling` of a run."""
+    ceilings = dict.fromkeys(reserved, Ceiling(**params["ceiling"]))
+    spendings = {name: Spending(*amounts) for name, amounts in (spent or {}).items()}
+    return BudgetLedger(BudgetLimits(**params["budget"]), ceilings, spendings)
 
 
 def total_spending(amounts: Iterable[Spending]) -> Spending:

@@ -195,8 +195,7 @@ def judge_details(rules: ScoringRules, details: Sequence[MetricComparison], rows
     reasons = (*blocks, *([] if signal else [INSUFFICIENT_SIGNAL]), *([NET_IMPROVEMENT] if explore else []))
     steps = ((STRONG, c.strong), (PROMISING, c.promising), (MIXED, c.mixed))
     grade = next((name for name, least in steps if total >= least), WEAK)
-    counts = (better, worse, rows_used)
-    return Comparison(total, grade, explore, reasons, primary.delta, *counts, tuple(details))
+    return Comparison(total, grade, explore, reasons, primary.delta, better, worse, rows_used, tuple(details))
 
 
 def count_better_worse(details: Sequence[MetricComparison]) -> tuple[int, int]:

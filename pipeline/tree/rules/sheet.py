@@ -180,9 +180,6 @@ class CheckedRows(NamedTuple):
     def rows_used(self) -> int:
         return len(self.rows)
 
-    def on_blocks(self, blocks: Collection[str]) -> CheckedRows:
-        return self._replace(rows=tuple(row for row in self.rows if row.block in blocks))
-
 
 def bounded_defects(defects: Iterable[str]) -> tuple[str, ...]:
     """The first MOST_DEFECTS; if there are more, their number comes first."""

@@ -1,8 +1,8 @@
 """Canary: run a command again with the end of the data cut off; a decision that changes has used future data.
 
 Data and decisions are CSV tables.  Data is in the order of time; a decision has a time of the data in its first column,
-as it is written there.  The command runs once on all data, then as often as the spec says with the end cut off at times
-drawn by a seed; a decision that changes has looked ahead."""
+as it is written there.  The command runs once on all data, then as often as the spec says, cut off at times drawn by a
+seed."""
 
 from __future__ import annotations
 

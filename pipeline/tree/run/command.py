@@ -126,13 +126,13 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
     shell = "argv" not in params
     words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
-    env, secrets = job.processes.environment(job.target.run, fixed, params["pass"])
+    env = job.processes.environment(job.target.run, fixed, params["pass"])
     watched, sealed = start_watch(job, worktree.repo, folder), sealed_paths(job)
     wire = arm_tripwire(sealed, hidden=bool(landlock_version()))
-    with command_shield(watched, folder, output, env) as shield:
+    with command_shield(watched, folder, output, env.variables) as shield:
         confined = hide_paths(shield, sealed)
         try:
-            ended = job.processes.run(words, env, request.log, timeout, secrets, cwd=folder, confined=confined)
+            ended = job.processes.run(words, env, request.log, timeout, cwd=folder, confined=confined)
             why = describe_exit(ended, timeout)[0]
         except OSError as error:
             why, status = describe_start_failure(error, words[0])
@@ -140,7 +140,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
                 raise StageFailed(why, status) from error
             ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
-    missing = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env)
+    missing = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
     outage = "" if foul else outage_reason(FailureFacts(ended, missing=missing))
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)

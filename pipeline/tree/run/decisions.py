@@ -6,31 +6,22 @@ reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles, Stage
 from pipeline.models.calls import read_calls
 from pipeline.tree.rules.assignment import NO_IDEA, FrontierPlace, PastIdea, assign_ideas
 from pipeline.tree.rules.beam import FAILED, DepthProgress, Promotion, promote, stop_reason
-from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, settle_spending, shortages
+from pipeline.tree.rules.budget import Ceiling, Spending, ledger_of, settle_spending, shortages
 from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, parse_slot, slots_of
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
 from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, write_next_nodes
-from pipeline.tree.run.records import (
-    CommandCost,
-    Origin,
-    Record,
-    SlotTask,
-    evaluation_of,
-    load,
-    load_as,
-    read_text,
-    save,
-)
+from pipeline.tree.run.records import CommandCost, Origin, SlotTask, evaluation_of, load, load_as, read_text, save
 from pipeline.tree.run.run_repo import OpenNode, open_restored
 from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
+from pipeline.tree.spec.model import Params
 
 
 def assign_stage(job: JobFiles) -> None:
@@ -40,8 +31,7 @@ def assign_stage(job: JobFiles) -> None:
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
     costs = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
-    spent = spending_of(before["spent"])
-    spent |= {f"{s}.idea": Spending(0, cost["usd"], cost["tokens"], cost["seconds"]) for s, cost in costs.items()}
+    asked = {f"{slot}.idea": (0, cost["usd"], cost["tokens"], cost["seconds"]) for slot, cost in costs.items()}
     texts: dict[NodePlace, list[str]] = {}
     for slot, path in zip(slots, job.reads["ideas"], strict=True):
         texts.setdefault(slot.place, []).append(read_text(path))
@@ -51,13 +41,13 @@ def assign_stage(job: JobFiles) -> None:
             for n, origin in enumerate(origins)
         ],
         texts,
-        BudgetLedger(BudgetLimits(**params["budget"]), {}, spent),
+        ledger_of(params, spent={**before["spent"], **asked}),
         params["dedupe_scope"],
         ideas_per_node=params["ideas_per_node"],
         ceiling=Ceiling(**params["ceiling"]),
         tried=[PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]],
     )
-    tasks: Record = {}
+    tasks: dict[str, Any] = {}
     for task, path in zip(assignment.tasks, job.writes["tasks"], strict=True):
         why, unasked = task.why, costs.get(task.slot, {"why": ""})["why"]
         if task.empty == NO_IDEA and unasked:  # the reason for which the role gave none
@@ -65,39 +55,22 @@ def assign_stage(job: JobFiles) -> None:
         save(path, SlotTask(task.idea, task.empty, why))
         first = str(task.duplicate_of) if task.duplicate_of else None
         tasks[str(task.slot)] = {"empty": task.empty, "why": why, "identity": task.identity, "duplicate_of": first}
-    assigned = {"tasks": tasks, "cut": assignment.cut, "spent": assignment.ledger.spent}
-    assigned |= {"reserved": sorted(assignment.ledger.reserved)}
-    assigned |= {"tried": before["tried"] + [[str(each.slot), each.identity] for each in assignment.past_ideas]}
-    save(job.writes["assigned"][0], assigned)
-
-
-def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
-    return {name: Spending(*amounts) for name, amounts in record.items()}
+    ledger, tried = assignment.ledger, [[str(each.slot), each.identity] for each in assignment.past_ideas]
+    assigned = {"tasks": tasks, "cut": assignment.cut, "spent": ledger.spent, "reserved": sorted(ledger.reserved)}
+    save(job.writes["assigned"][0], {**assigned, "tried": before["tried"] + tried})
 
 
 def promote_stage(job: JobFiles, open_node: OpenNode) -> None:
     """End a depth: promote, decide whether to stop, write the next nodes."""
     params = job.target.params
     depth = _depth(job)
-    slots = [evaluation.slot for evaluation in depth.evaluations]
-    promotion = promote(depth.evaluations, params["beam_width"], slots)
+    promotion = promote(depth.evaluations, params["beam_width"], [*depth.ideas])
     stop = _stop(params, depth, promotion)
-    decisions = {
-        str(each.slot): {
-            "promoted_to_node_id": str(each.promoted_to) if each.promoted_to else None,
-            "failed_check": each.failed,
-            "why": each.why,
-        }
-        for each in promotion.decisions
-    }
-    beam = {
-        str(each.place): {
-            "promoted_from_eval_id": str(each.source) if each.source else None,
-            "commit": each.commit,
-            "why": each.why,
-        }
-        for each in promotion.slots
-    }
+    decisions, beam = {}, {}
+    for slot, to, failed, why in promotion.decisions:
+        decisions[str(slot)] = {"promoted_to_node_id": to and str(to), "failed_check": failed, "why": why}
+    for place, source, commit, why in promotion.slots:
+        beam[str(place)] = {"promoted_from_eval_id": source and str(source), "commit": commit, "why": why}
     record = {"depth": depth.depth, "stop_reason": stop or None, "decisions": decisions, "beam": beam}
     save(job.writes["promoted"][0], {**record, "spent": depth.ledger.spent, "tried": depth.assigned["tried"]})
     write_next_nodes(job, depth, promotion, stop, open_node)
@@ -108,10 +81,9 @@ def _depth(job: JobFiles) -> Depth:
     assigned = load(job.reads["assigned"][0])
     origins = [load_as(Origin, path) for path in job.reads["node_origin"]]
     slots = slots_of(params["depth"], len(origins), params["ideas_per_node"])
-    reserved = dict.fromkeys(assigned["reserved"], Ceiling(**params["ceiling"]))
-    ledger = BudgetLedger(BudgetLimits(**params["budget"]), reserved, spending_of(assigned["spent"]))
+    ledger = ledger_of(params, assigned["reserved"], assigned["spent"])
     for n, slot in enumerate(slots):
-        if str(slot) in reserved:
+        if str(slot) in ledger.reserved:
             ledger = settle_spending(ledger, str(slot), _evaluation_cost(job, n))
     return Depth(
         params["depth"],
@@ -131,7 +103,7 @@ def _evaluation_cost(job: JobFiles, n: int) -> Spending:
     return Spending(1, calls["usd"], calls["tokens"], round(seconds, 3))
 
 
-def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
+def _stop(params: Params, depth: Depth, promotion: Promotion) -> str:
     """The reason to stop, if any; a search that has stopped keeps its reason."""
     carried = {node.closed for node in depth.nodes if node.closed.startswith(STOPPED_PREFIX)}
     if carried:

@@ -69,18 +69,16 @@ class RoleAsker(NamedTuple):
 
     def earlier_call(self, role: str, prompt: str) -> Call | None:
         """The last settled call for a prompt; None while it may be tried once more."""
-        settled = self._settled_calls(role, prompt)
-        return settled[-1] if settled and not (settled[-1].exit and self._tries_left(role, prompt)) else None
+        settled, again = self._settled_calls(role, prompt)
+        return settled[-1] if settled and not (settled[-1].exit and again) else None
 
-    def _tries_left(self, role: str, prompt: str) -> int:
-        """The number of tries left; those before a kill count too."""
-        failures = sum(call.exit != 0 for call in self._settled_calls(role, prompt))
-        return max(0, 1 + self.job.target.limits.retries - failures)
+    def _settled_calls(self, role: str, prompt: str) -> tuple[list[Call], bool]:
+        """Calls for a prompt, without those that failed by fault of the service; and whether tries are left.
 
-    def _settled_calls(self, role: str, prompt: str) -> list[Call]:
-        """Calls for a prompt, without those that failed by fault of the service."""
+        Tries before a kill count too."""
         key = call_key(role, prompt, self.ground)
-        return [call for call in self.calls.read_all() if call.key == key and call.is_settled]
+        settled = [call for call in self.calls.read_all() if call.key == key and call.is_settled]
+        return settled, sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
 
     def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
         """Ask a role that only answers; a coder's work is more than its words."""
@@ -106,7 +104,7 @@ class RoleAsker(NamedTuple):
                 raise self.unanswered(question, problem) from problem
             except CallFailed as failure:
                 self.calls.append(failed_call(backend, question, failure))
-                if not self._tries_left(question.role, question.prompt) or self.job.processes.stopping:
+                if not self._settled_calls(question.role, question.prompt)[1] or self.job.processes.stopping:
                     raise
                 again()
 
@@ -135,15 +133,12 @@ def idea_stage(job: Job) -> None:
     context = load(job.reads["context"][0])
     source: Callable[[Job, Record], IdeaAnswer] = IDEA_SOURCES.get(job.target.params["role"]["backend"], _ask_for_idea)
     idea = IdeaAnswer("", "", context["closed"]) if context["closed"] else source(job, context)
-    calls: list[Call] = []
-    if "calls" in job.writes:
-        path = job.writes["calls"][0]
+    for path in job.writes.get("calls", ()):
         if not os.path.exists(path):
             write(path, b"")
-        calls += read_calls(path)
+    calls = [call for path in job.writes.get("calls", ()) for call in read_calls(path)]
     write(job.writes["md"][0], idea.text)
-    defects = parse_idea(idea.text).defects if idea.text else ()
-    record = {"source": idea.source, "why": idea.why, "defects": defects}
+    record = {"source": idea.source, "why": idea.why, "defects": parse_idea(idea.text).defects if idea.text else ()}
     save(job.writes["json"][0], record | cost_of_calls(calls))
 
 

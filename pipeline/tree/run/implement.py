@@ -42,8 +42,7 @@ def by_hand_stage(job: Job) -> None:
     folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
     path, task, repo = f"{folder}/{slot}.patch", load_as(SlotTask, job.reads["task"][0]), RunRepo(job.target.run)
     if not task.empty and not os.path.isfile(path):
-        worktree = repo.by_hand.add(slot, repo.chain(load(job.reads["code"][0]))).path
-        where = os.path.relpath(worktree)
+        where = os.path.relpath(repo.by_hand.add(slot, repo.chain(load(job.reads["code"][0]))).path)
         how = f"change the files in {where}, then `git add -A` and `git diff --cached --binary` there > {path}"
         raise StageFailed(f"waits for you: {how}; an empty file gives the idea up; build again", 1)
     write(job.writes["patch"][0], b"" if task.empty else read_bytes(path))

@@ -18,32 +18,15 @@ from typing import Any
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree
+from pipeline.tree.rules import positions
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.positions import (
-    HOLDOUT_PART,
-    EvalSlot,
-    RunLayout,
-    calibration_name,
-    position,
-    sweep_part,
-)
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
 from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, CommandRequest, keep_printed, note_in_log, run_command
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason
-from pipeline.tree.run.records import (
-    CommandCost,
-    Record,
-    StepRecord,
-    SweepRecord,
-    load,
-    load_as,
-    read_text,
-    save,
-    write,
-)
-from pipeline.tree.spec.model import Canary
+from pipeline.tree.run.records import CommandCost, StepRecord, SweepRecord, load, load_as, read_text, save, write
+from pipeline.tree.spec.model import Canary, Params
 
 COLUMNS = ("config_id", "params", "seed", "status", "error")
 NOTHING_TO_SWEEP = "there is no code to measure"
@@ -52,11 +35,8 @@ NOTHING_TO_SWEEP = "there is no code to measure"
 def test_stage(job: Job) -> None:
     """Run the tests; `tree` goes on to the sweep if they pass."""
     tree = _tree(job)
-    done = _run(job, "tests", {}, wants=False) if tree else NOTHING_RAN
-    status = _status(tree, done.why)
-    save(job.writes["test"][0], StepRecord(status, done.why, done.exit))
-    write(job.writes["tree"][0], tree if done.ok else "")
-    _save_cost(job, done.cost)
+    done = _run(job, tree, "tests", {}, wants=False)
+    _save_step(job, tree, StepRecord(_status(tree, done.why), done.why, done.exit), done.cost)
 
 
 def sweep_stage(job: Job) -> None:
@@ -64,7 +44,7 @@ def sweep_stage(job: Job) -> None:
     if "dry" in job.target.params:
         done = NOTHING_RAN._replace(results=_dry_results(tree, job.target.params["dry"]) if tree else b"")
     else:
-        done = _run(job, "sweep", _brace_values(job), wants=True) if tree else NOTHING_RAN
+        done = _run(job, tree, "sweep", _brace_values(job), wants=True)
     write(job.writes["csv"][0], done.results)
     save(job.writes["sweep"][0], sweep_record(tree, done.why, done.results, done.exit))
     _save_cost(job, done.cost)
@@ -89,7 +69,7 @@ def row_stage(job: Job) -> None:
     config, values = str(params["config_id"]), params["values"]
     values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
     values |= _brace_values(job) | {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
-    done = _run(job, f"rows-{config}", values, wants=True) if tree else NOTHING_RAN
+    done = _run(job, tree, f"rows-{config}", values, wants=True)
     write(job.writes["csv"][0], _config_rows(params, done) if tree else b"")
     _save_cost(job, done.cost)
 
@@ -97,8 +77,7 @@ def row_stage(job: Job) -> None:
 def gather_stage(job: JobFiles) -> None:
     tree = _tree(job)
     rows = [cells for path in job.reads["csv"] for cells in _parse_rows(read_bytes(path))[0]]
-    errors = (cells.get("error", "") for cells in rows)
-    void = next((error for error in errors if error.startswith(VOID)), "")
+    void = next((error for error in (cells.get("error", "") for cells in rows) if error.startswith(VOID)), "")
     # all columns that count are there, even when no config has them
     columns = dict.fromkeys(job.target.params["columns"], "")
     results = _csv([columns | cells for cells in rows]) if tree and not void else b""
@@ -126,26 +105,26 @@ def _tree(job: JobFiles) -> str:
 
 
 def sweep_record(tree: str, why: str, results: bytes, exit_: int) -> SweepRecord:
-    status = _status(tree, why)
-    return SweepRecord(status, why if tree else NOTHING_TO_SWEEP, exit_, tree, sha256(results).hexdigest())
+    return SweepRecord(_status(tree, why), why if tree else NOTHING_TO_SWEEP, exit_, tree, sha256(results).hexdigest())
 
 
 def _status(tree: str, why: str) -> str:
     return SKIPPED if not tree else FAILED if why else COMPLETED
 
 
-def _run(job: Job, step: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
-    where, log, limits = position(job.target.name), job.writes["log"][0], job.target.params.get("limits", {})
-    step = ".".join(filter(None, [calibration_name(job.target.name), step]))
-    part = sweep_part(job.target.name)  # those of the root may be at work side by side
+def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
+    if not tree:
+        return NOTHING_RAN
+    where, log, limits = positions.position(job.target.name), job.writes["log"][0], job.target.params.get("limits", {})
+    step = ".".join(filter(None, [positions.calibration_name(job.target.name), step]))
+    part = positions.sweep_part(job.target.name)  # those of the root may be at work side by side
     names = [*([part] if part else []), *([] if step == "sweep" else [step])]
-    output = ".".join([RunLayout(job.target.run).of_position(where, "out"), *names])
+    output = ".".join([positions.RunLayout(job.target.run).of_position(where, "out"), *names])
     request = CommandRequest(where, ".".join([str(where), *names]), output, values, log, wants)
-    keep = bool(limits.get("keep_checkout"))
-    done = run_command(job, request._replace(keep_checkout=keep, configs=_configs(job)))
-    if not done.ok and not isinstance(where, EvalSlot):
+    done = run_command(job, request._replace(keep_checkout=bool(limits.get("keep_checkout")), configs=_configs(job)))
+    if not done.ok and not isinstance(where, positions.EvalSlot):
         keep_printed(job, log)
-        if part == HOLDOUT_PART:
+        if part == positions.HOLDOUT_PART:
             raise StageFailed(f"the sweep of {where} on step is held out failed: {done.why}", 1)
         raise baseline_failure(job.target.run, step, f"failed: {done.why}")
     if not done.ok and not limits.get("keep"):
@@ -156,7 +135,7 @@ def _run(job: Job, step: str, values: Mapping[str, str], wants: bool) -> Checkou
 def baseline_failure(run: str, step: str, why: str) -> StageFailed:
     is_sweep = step not in ("tests", "checks")
     subject = "the sweep of the root, which all is compared with," if is_sweep else f"the {step} of the root"
-    commit = load(RunLayout(run).of_run("root.json"))["commit"][:10]
+    commit = load(positions.RunLayout(run).of_run("root.json"))["commit"][:10]
     again = f"a later commit of a git repository is taken after `coppice forget {run}:root`"
     return StageFailed(f"{subject} {why}; it is commit {commit}: {again}", 1)
 
@@ -175,6 +154,13 @@ def _configs(job: Job) -> bytes:
     ids = job.target.params.get("config_ids", range(len(configs)))
     rows = [{"config_id": n, **config} for n, config in zip(ids, configs, strict=True)]
     return json.dumps(rows, sort_keys=True).encode()
+
+
+def _save_step(job: Job, tree: str, record: StepRecord, cost: CommandCost) -> None:
+    """Save the end of a step before the sweep, and hand `tree` on if it ended well."""
+    save(job.writes[job.target.stage][0], record)
+    write(job.writes["tree"][0], "" if record.why else tree)
+    _save_cost(job, cost)
 
 
 def _save_cost(job: Job, cost: CommandCost) -> None:
@@ -224,21 +210,20 @@ def check_stage(job: Job) -> None:
     results = [*_check_results(job, tree, runs)] if tree and not why else []
     if failed := next((each for each in results if each["why"]), None):
         why = failed["why"] if failed["why"].startswith(VOID) else f"{failed['name']}: {failed['why']}"
-    if why and not isinstance(position(job.target.name), EvalSlot):
+    if why and not isinstance(positions.position(job.target.name), positions.EvalSlot):
         keep_printed(job, job.writes["log"][0])
         raise baseline_failure(job.target.run, "checks", f"failed: {why}")
     exit_ = results[-1]["exit"] if results else 0
-    save(job.writes["checks"][0], StepRecord(_status(tree, why), why, exit_, results))
-    write(job.writes["tree"][0], "" if why else tree)
-    _save_cost(job, total_cost([each.cost for each in runs or [NOTHING_RAN]]))
+    cost = total_cost([each.cost for each in runs or [NOTHING_RAN]])
+    _save_step(job, tree, StepRecord(_status(tree, why), why, exit_, results), cost)
 
 
-def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[Record]:
+def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[dict[str, Any]]:
     """The results of the checks up to the first that fails; adds what they run to `runs`."""
     for number, check in enumerate(whole.target.params["checks"]):
         job, name = _check_job(whole, number), check["name"]
         if check["canary"]:
-            why, more = _canary_result(job, name, Canary(**check["canary"]), tree, runs)
+            why, more = _canary_result(job, check, tree, runs)
         else:
             done = _run_check(job, name, name, False, runs)
             why, more = done.why, {"exit": done.exit}
@@ -247,7 +232,8 @@ def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[R
             return
 
 
-def _canary_result(job: Job, name: str, canary: Canary, tree: str, runs: list[CheckoutRun]) -> tuple[str, Record]:
+def _canary_result(job: Job, check: Params, tree: str, runs: list[CheckoutRun]) -> tuple[str, dict[str, Any]]:
+    name, canary = check["name"], Canary(**check["canary"])
     content, data = _canary_data(job, name, canary)
     folder, port = _check_output(job, f"{name}.data"), f"in.{canary.port}"
     cut = f"{folder}/{os.path.basename(job.reads[port][0])}"
@@ -264,12 +250,12 @@ def _canary_result(job: Job, name: str, canary: Canary, tree: str, runs: list[Ch
         done = run_canary(canary, data, f"{sha256(content).hexdigest()} {tree}", run)
     finally:
         delete_tree(folder)
-    cuts = [each._asdict() for each in done.cuts]
-    return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": cuts}
+    return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": [each._asdict() for each in done.cuts]}
 
 
 def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[CheckoutRun]) -> CheckoutRun:
-    log, output, where = job.writes["log"][0], _check_output(job, name), position(job.target.name)
+    log, where = job.writes["log"][0], positions.position(job.target.name)
+    output = _check_output(job, name)
     note_in_log(log, words)
     done = run_command(job, CommandRequest(where, f"{where}.checks", output, {}, log, wants))
     if not done.ok:
@@ -279,7 +265,7 @@ def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[Checkout
 
 
 def _check_output(job: Job, name: str) -> str:
-    return RunLayout(job.target.run).of_position(position(job.target.name), f"out.checks.{name}")
+    return positions.RunLayout(job.target.run).of_position(positions.position(job.target.name), f"out.checks.{name}")
 
 
 def _check_job(job: Job, number: int) -> Job:

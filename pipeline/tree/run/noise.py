@@ -20,6 +20,7 @@ from pipeline.tree.rules.scoring import SIGN, block_means, config_rows
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows, defects_text
 from pipeline.tree.run.records import load_if_intact
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
+from pipeline.tree.spec.model import Params
 from pipeline.trust.series import differences, is_constant, reduce_configs
 
 SEEDS, EVALUATIONS, CONFIGS, BLOCKS = "seeds", "evaluations", "configs", "blocks"
@@ -48,22 +49,21 @@ class NoiseSamples(NamedTuple):
         return [differences(row, rows[0]) for row in rows[1:]] if self.states else rows
 
 
-def find_noise(run: str, config: Mapping[str, Any], again: Sequence[str]) -> NoiseSamples:
+def find_noise(run: str, config: Params, again: Sequence[str]) -> NoiseSamples:
     """Find the best source of noise; `again`: the results with other seeds."""
     root, wanted, reseeded = _baselines(run, config, again)
     evaluations = _recorded_series(run, config, [*wanted.blocks])
     sources: dict[str, dict[str, Rows]] = {name: {} for name in (SEEDS, EVALUATIONS, CONFIGS, BLOCKS)}
     for metric in config["metrics"]:
         name, sign = metric["name"], SIGN[metric["better"]]
-        own, *others = (
-            [sign * value for value in block_means(each.rows, wanted.blocks, name)] for each in (root, *reseeded)
-        )
+        measured = (block_means(each.rows, wanted.blocks, name) for each in (root, *reseeded))
+        own, *others = ([sign * value for value in means] for means in measured)
         every = [differences(each[name]["own"], each[name]["parent"], sign) for each in evaluations]
         table = config_rows(root.rows, wanted.blocks, name)
-        means = reduce_configs(table)  # block by block: a move of all configs is no difference
+        mean = reduce_configs(table)  # block by block: a move of all configs is no difference
         sources[SEEDS][name] = [own, *others] if others else []
         sources[EVALUATIONS][name] = [*map(_centred, every)] if len(every) >= FEWEST_EVALUATIONS else []
-        off_the_mean = [_centred(differences(row, means, sign)) for row in table]
+        off_the_mean = [_centred(differences(row, mean, sign)) for row in table]
         sources[CONFIGS][name] = off_the_mean if len(table) >= FEWEST_CONFIGS else []
         sources[BLOCKS][name] = [_centred(own)]
     best = next((name for name, rows in sources.items() if _moves(rows[config["primary"]])), BLOCKS)
@@ -75,9 +75,7 @@ def _moves(rows: Rows) -> bool:
     return any(any(row) for row in rows) and (len(rows) == 1 or any(row != rows[0] for row in rows))
 
 
-def _baselines(
-    run: str, config: Mapping[str, Any], again: Sequence[str]
-) -> tuple[CheckedRows, ExpectedRows, list[CheckedRows]]:
+def _baselines(run: str, config: Params, again: Sequence[str]) -> tuple[CheckedRows, ExpectedRows, list[CheckedRows]]:
     """The root's rows, those that are expected, and the root's rows with other seeds."""
     path = RunLayout(run).csv(ROOT)
     if not os.path.exists(path):
@@ -91,7 +89,7 @@ def _baselines(
     return checked[path], wanted, [checked[each] for each in again]
 
 
-def _recorded_series(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> list[Mapping[str, Any]]:
+def _recorded_series(run: str, config: Params, blocks: Sequence[str]) -> list[Mapping[str, Any]]:
     """Series of evaluations that differ from their parent, by more than a constant; the same code counts once."""
     found: list[Mapping[str, Any]] = []
     seen: list[Any] = []
@@ -156,12 +154,7 @@ def _moved_ports(ports: Ports, paths: dict[str, str]) -> Ports:
     return tuple((port, tuple(paths.get(path, path) for path in group)) for port, group in ports)
 
 
-def seed_target_names(run: str, aside: Sequence[Target]) -> list[str]:
-    """Names of the targets that end a measurement."""
-    return [target.name for target in aside if target.name.removeprefix(f"{run}:{CALIBRATION_PREFIX}.seed.").isdigit()]
-
-
-def seed_results(run: str, aside: Sequence[Target]) -> list[str]:
-    """The CSV of each seed, in order."""
-    ends = {*seed_target_names(run, aside)}
-    return [dict(target.writes)["csv"][0] for target in aside if target.name in ends]
+def seed_results(run: str, aside: Sequence[Target]) -> dict[str, str]:
+    """The CSV of each seed, in order, by the name of the target that ends its measurement."""
+    before = f"{run}:{CALIBRATION_PREFIX}.seed."
+    return {each.name: dict(each.writes)["csv"][0] for each in aside if each.name.removeprefix(before).isdigit()}

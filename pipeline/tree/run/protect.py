@@ -36,7 +36,6 @@ from pipeline.tree.run.records import load, save
 from pipeline.tree.run.run_repo import RunRepo
 
 PROTECTED_PORT = "protected"  # a target with this port has its command watched
-_PYTHON = ".py"
 # Files of the project, shared by all targets: each is read once as long as it stays the same.
 _PROJECT_FILES = Files()
 
@@ -47,12 +46,12 @@ def protect_stage(job: Job) -> None:
     files = ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in tree_entries(repo, root["tree"]).items() if files.covers(path)}
     for pattern in params["repo"]:
-        if not any(ProtectedFiles("", (pattern,)).covers(path) for path in found):
+        if not any(covers_path(pattern, path) for path in found):
             what = f"{printable_path(pattern)} is nothing in commit {root['commit'][:10]}, which the search starts from"
             raise StageFailed(f"protect: {what}; name a file, a folder or a pattern of `repo:`", 2)
     _check_links(repo, found)
     # every Python file, also one without imports: a file beside it can still shadow a module
-    python = {path: entry.blob for path, entry in found.items() if path.endswith(_PYTHON)}
+    python = {path: entry.blob for path, entry in found.items() if path.endswith(".py")}
     sources = read_blobs(repo, python.values())
     imports = {path: imported_modules(sources[blob]) for path, blob in python.items()}
     files = files._replace(files=found, imports=imports, project=project_digests(params["project"]))
@@ -65,8 +64,7 @@ def _check_links(repo: str, entries: dict[str, TreeEntry]) -> None:
     leads_to = read_blobs(repo, links.values()) if links else {}
     for path, blob in links.items():
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(leads_to[blob])))
-        inside = not target.startswith(("/", ".."))
-        if inside and not any(covers_path(target, other) for other in entries):
+        if not target.startswith(("/", "..")) and not any(covers_path(target, other) for other in entries):
             what = f"protect: {printable_path(path)} is a symbolic link to {printable_path(target)}"
             raise StageFailed(f"{what}, which is not protected; name that too", 2)
 
@@ -137,9 +135,8 @@ def start_watch(job: Job, repo: str, folder: str) -> ProtectionWatch | None:
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
     apart = tuple(filter(None, (job.store, borrowed_objects(repo))))
-    return ProtectionWatch(
-        job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shield_name("."), apart
-    )
+    looks = dict(_looks(protected, folder))
+    return ProtectionWatch(job.target.run, protected, folder, looks, reads, shield_name("."), apart)
 
 
 def _changed_in_project(protected: ProtectedFiles) -> list[str]:
@@ -263,7 +260,7 @@ def _matching_files(watch: ProtectionWatch) -> Iterator[str]:
         top = pattern
         while top and not os.path.isdir(f"{watch.folder}/{top}"):
             top = os.path.dirname(top)
-        yield from (path for path in _files_below(watch.folder, top) if ProtectedFiles("", (pattern,)).covers(path))
+        yield from (path for path in _files_below(watch.folder, top) if covers_path(pattern, path))
 
 
 def _files_below(folder: str, top: str) -> Iterator[str]:

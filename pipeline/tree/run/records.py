@@ -17,23 +17,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.git.commits import Candidate
 from pipeline.store.files import append_lines, read_bytes, whole_lines
+from pipeline.tree.rules import scoring
 from pipeline.tree.rules.beam import Evaluation
 from pipeline.tree.rules.positions import NO_SLOT, EvalSlot
-from pipeline.tree.rules.scoring import (
-    PAIRED,
-    Comparison,
-    MeansConstants,
-    Metric,
-    MetricComparison,
-    PairedConstants,
-    Score,
-    ScoringRules,
-)
 
 Record = dict[str, Any]
 
@@ -152,14 +143,14 @@ def write(path: str, content: bytes | str) -> None:
 SUMMARY_FIELDS = ("status", "why", "commit", "tree", "approved", "defects", "rows_used", "rows_expected")
 
 
-def scoring_rules(params: Mapping[str, Any]) -> ScoringRules:
-    metrics = tuple(Metric(**metric) for metric in params["metrics"])
-    if params["method"] == PAIRED:
-        return ScoringRules(params["primary"], metrics, paired=PairedConstants(**params["score"]))
-    return ScoringRules(params["primary"], metrics, MeansConstants(**params["score"]))
+def scoring_rules(params: Mapping[str, Any]) -> scoring.ScoringRules:
+    metrics = tuple(scoring.Metric(**metric) for metric in params["metrics"])
+    if params["method"] == scoring.PAIRED:
+        return scoring.ScoringRules(params["primary"], metrics, paired=scoring.PairedConstants(**params["score"]))
+    return scoring.ScoringRules(params["primary"], metrics, scoring.MeansConstants(**params["score"]))
 
 
-def recommendation(comparison: Comparison) -> Record:
+def recommendation(comparison: scoring.Comparison) -> Record:
     return comparison._asdict() | {"metrics": [detail._asdict() for detail in comparison.metrics]}
 
 
@@ -179,66 +170,47 @@ def evaluation_of(summary: Mapping[str, Any], slot: EvalSlot = NO_SLOT) -> Evalu
     fields = {name: summary[name] for name in SUMMARY_FIELDS} | {"defects": tuple(summary["defects"])}
     fields |= {"results": summary["results_sha256"], "baseline": summary["baseline_sha256"]}
     if scores := summary["scoring_summary"]:
-        sides = (scores["recommendation"], scores["root_recommendation"])
-        fields["score"] = Score(*map(_comparison, sides))
+        fields["score"] = scoring.Score(*map(_comparison, (scores["recommendation"], scores["root_recommendation"])))
     return Evaluation(slot, **fields)
 
 
-def _comparison(record: Mapping[str, Any]) -> Comparison:
-    details = tuple(MetricComparison(**detail) for detail in record["metrics"])
-    return Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
+def _comparison(record: Mapping[str, Any]) -> scoring.Comparison:
+    details = tuple(scoring.MetricComparison(**detail) for detail in record["metrics"])
+    return scoring.Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
 
 
 Event = dict[str, Any]
 
 
-class EventLog:
-    """The event log of a run: reads whole lines, appends after a torn one."""
+def read_events(path: str) -> Iterator[Event]:
+    """Read the events of a log; a torn line was never written."""
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        for line in whole_lines(file):
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
 
-    def __init__(self, path: str) -> None:
-        self.path = path
 
-    def read(self) -> Iterator[Event]:
-        """Read the events; a torn line was never written."""
-        if not os.path.exists(self.path):
-            return
-        with open(self.path, "rb") as file:
-            for line in whole_lines(file):
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(event, dict):
-                    yield event
-
-    def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
-        whole = {"at": round(time.time() if at is None else at, 3), **event}
-        append_lines(self.path, json.dumps(whole, sort_keys=True).encode() + b"\n")
-        return whole
+def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -> Event:
+    whole = {"at": round(time.time() if at is None else at, 3), **event}
+    append_lines(path, json.dumps(whole, sort_keys=True).encode() + b"\n")
+    return whole
 
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"
 EVENT_COMPLETED, EVENT_FAILED = "completed", "failed"
-TASK_STATES = {
-    EVENT_QUEUED: "queued",
-    EVENT_STARTED: "running",
-    EVENT_COMPLETED: "completed",
-    EVENT_FAILED: "failed",
-    EVENT_REQUEUED: "queued",
-}
+QUEUED, RUNNING = "queued", "running"
+TASK_STATES = {EVENT_QUEUED: QUEUED, EVENT_STARTED: RUNNING, EVENT_REQUEUED: QUEUED}
+TASK_STATES |= {EVENT_COMPLETED: "completed", EVENT_FAILED: "failed"}
 NEW_LIFE: dict[str, Any] = dict.fromkeys(("queued_at", "started_at", "finished_at", "worker_pid"))
 NEW_LIFE |= {"attempt": 0, "task_state": None}
 
 Life = dict[str, Any]
-
-
-def lifecycles(events: Iterable[Mapping[str, Any]]) -> dict[str, Life]:
-    """The life of each evaluation, by its name."""
-    lives: dict[str, Life] = {}
-    for event in events:
-        if event["event"] in TASK_STATES and "eval_id" in event:
-            note_event(lives, event)
-    return lives
 
 
 def note_event(lives: dict[str, Life], event: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ from pipeline.store.files import append_lines, files_behind
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.positions import EVENTS, OPENINGS, VERDICT, RunLayout
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.run.records import EventLog, Record, load_if_intact
+from pipeline.tree.run.records import Record, load_if_intact, read_events
 
 Tripwire = dict[str, int]  # path -> ctime
 
@@ -95,7 +95,7 @@ class SealLog(NamedTuple):
 
 
 def seal_log(run: str) -> SealLog:
-    there, repo = [*EventLog(RunLayout(run).of_run(OPENINGS)).read()], run_repository(run)
+    there, repo = [*read_events(RunLayout(run).of_run(OPENINGS))], run_repository(run)
     copy = read_copy(repo, run, HOLDOUT_REF) if os.path.exists(f"{repo}/HEAD") else b""
     lost = [line for line in map(json.loads, copy.splitlines()) if line not in there]
     if not there and not copy and Receipts(run).receipt(f"{run}:holdout"):
@@ -129,7 +129,7 @@ def _check_fresh(run: str, question: Mapping[str, Any], log: SealLog) -> None:
         last = log.openings[-1]
         what = f"for {last['final']}, commit {last['commit'][:10]}" if last["event"] == SEAL_OPENED else last["why"]
         raise SpecError(f"{run}: what is held out was opened before ({what}): a second look is not fresh; {anew}")
-    for event in EventLog(RunLayout(run).of_run(EVENTS)).read():
+    for event in read_events(RunLayout(run).of_run(EVENTS)):
         for word in ("blocks", "configs") if event["event"] == SEARCH_EVENT else ():
             held, seen = question[word], event[word]
             if names := [str(each) for each in held if seen is None or each in seen]:

@@ -16,33 +16,11 @@ from typing import Any, NamedTuple
 from pipeline.git.commits import Candidate
 from pipeline.machine.job import JobFiles
 from pipeline.store.files import read_bytes
+from pipeline.tree.rules import scoring, sheet
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_identity, is_comparable
 from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.scoring import (
-    AGAINST_PARENT,
-    AGAINST_ROOT,
-    RUN,
-    Score,
-    apply_guards,
-    block_means,
-    metric_differences,
-    paired_comparison,
-    score_by_means,
-    seed_defects,
-)
-from pipeline.tree.rules.sheet import (
-    CheckedRows,
-    CsvProblem,
-    ExpectedRows,
-    Sheet,
-    bounded_defects,
-    check_rows,
-    csv_lines,
-    csv_rows,
-    expected_rows,
-    read_sheet,
-)
+from pipeline.tree.rules.scoring import AGAINST_PARENT, AGAINST_ROOT
 from pipeline.tree.run.measure import join_logs_and_costs, sweep_record
 from pipeline.tree.run.records import (
     CandidateRecord,
@@ -59,6 +37,7 @@ from pipeline.tree.run.records import (
     summary_of,
     write,
 )
+from pipeline.tree.spec.model import Params
 from pipeline.trust.evidence import DEGENERATE, PROMOTED, Evidence, JointTest, depth_alpha, verdict
 from pipeline.trust.noninferiority import judge_guard
 from pipeline.trust.rule import weigh as weigh_ideas
@@ -67,10 +46,10 @@ from pipeline.trust.rule import weigh as weigh_ideas
 class ComparisonSides(NamedTuple):
     """The input of a comparison: the complete rows of three states of the code."""
 
-    own: CheckedRows
-    parent: CheckedRows
-    root: CheckedRows
-    wanted: ExpectedRows
+    own: sheet.CheckedRows
+    parent: sheet.CheckedRows
+    root: sheet.CheckedRows
+    wanted: sheet.ExpectedRows
 
 
 def score_stage(job: JobFiles) -> None:
@@ -78,15 +57,15 @@ def score_stage(job: JobFiles) -> None:
     evaluation, sides = evaluate_candidate(job)
     if sides:
         rules = scoring_rules(job.target.params)
-        evaluation = evaluation._replace(score=score_by_means(rules, sides.own, sides.parent, sides.root))
+        evaluation = evaluation._replace(score=scoring.score_by_means(rules, sides.own, sides.parent, sides.root))
     save(job.writes["summary"][0], summary_of(evaluation))
 
 
 def pair_stage(job: JobFiles) -> None:
     """Write the series of a candidate, for a verdict by blocks once all of the depth is there."""
     evaluation, sides = evaluate_candidate(job, job.target.params.get("first", 0))
-    if sides and (seeds := tuple(map(str, seed_defects(sides.own, sides.parent)))):
-        evaluation, sides = evaluation._replace(defects=bounded_defects(seeds)), None
+    if sides and (seeds := tuple(map(str, scoring.seed_defects(sides.own, sides.parent)))):
+        evaluation, sides = evaluation._replace(defects=sheet.bounded_defects(seeds)), None
     metrics = [metric["name"] for metric in job.target.params["metrics"]]
     series = {name: block_series(sides, name) for name in metrics} if sides else {}
     blocks = sides.wanted.blocks if sides else ()
@@ -95,7 +74,7 @@ def pair_stage(job: JobFiles) -> None:
 
 def block_series(sides: ComparisonSides, metric: str) -> dict[str, list[float]]:
     rows = {"own": sides.own, "parent": sides.parent, "root": sides.root}
-    return {name: block_means(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
+    return {name: scoring.block_means(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
 
 
 def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, ComparisonSides | None]:
@@ -115,10 +94,10 @@ def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, Compa
     baselines = [_baseline(csv, *_columns(params)) for csv in (parent, root)]
     whole = expected_by_sheet(params, baselines[1])
     wanted = whole.first_blocks(first or sweep.stopped_after or 0)
-    old = [check_rows(each, whole) for each in baselines]  # these were measured on all blocks
-    sides = ComparisonSides(check_rows(sheet_of(params, own), wanted), old[0], old[1], wanted)
+    old = [sheet.check_rows(each, whole) for each in baselines]  # these were measured on all blocks
+    sides = ComparisonSides(sheet.check_rows(sheet_of(params, own), wanted), old[0], old[1], wanted)
     named = (("", sides.own), ("the parent's ", sides.parent), ("the root's ", sides.root))
-    defects = bounded_defects(f"{side}{defect}" for side, checked in named for defect in checked.defects)
+    defects = sheet.bounded_defects(f"{side}{defect}" for side, checked in named for defect in checked.defects)
     evaluation = evaluation._replace(defects=defects, rows_used=sides.own.rows_used, rows_expected=wanted.rows)
     return evaluation, None if defects else sides
 
@@ -135,27 +114,27 @@ def _status(job: JobFiles, implemented: CandidateRecord, sweep: SweepRecord) -> 
     return COMPLETED, ""
 
 
-def sheet_of(params: Mapping[str, Any], csv: bytes) -> Sheet:
+def sheet_of(params: Params, csv: bytes) -> sheet.Sheet:
     return _parse_sheet(csv, *_columns(params))
 
 
-def _parse_sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> Sheet:
-    return read_sheet(csv.decode(errors="replace"), metrics, block)
+def _parse_sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> sheet.Sheet:
+    return sheet.read_sheet(csv.decode(errors="replace"), metrics, block)
 
 
 # Many candidates in a row are compared with the same few nodes.
 _baseline = lru_cache(maxsize=8)(_parse_sheet)
 
 
-def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+def _columns(params: Params) -> tuple[tuple[str, ...], str]:
     """The columns that count, and the one that tells blocks apart."""
     names = tuple(metric["name"] for metric in params["metrics"])
     return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
-def expected_by_sheet(params: Mapping[str, Any], root: Sheet) -> ExpectedRows:
+def expected_by_sheet(params: Params, root: sheet.Sheet) -> sheet.ExpectedRows:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
-    found = expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
+    found = sheet.expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
     return found.only_configs(params["config_ids"]) if "config_ids" in params else found
 
 
@@ -183,11 +162,9 @@ def settle_stage(job: JobFiles) -> None:
     params, pairs = job.target.params, load(job.reads["pairs"][0])
     evaluation = evaluation_of(pairs)
     if evidence := load(job.reads["weighed"][0])["evidence"].get(params["slot"]):
-        sides = (
-            paired_comparison(scoring_rules(params), pairs["series"], side, evidence[side], evaluation.rows_used)
-            for side in (AGAINST_PARENT, AGAINST_ROOT)
-        )
-        evaluation = evaluation._replace(score=Score(*sides))
+        rules, series, used = scoring_rules(params), pairs["series"], evaluation.rows_used
+        sides = (scoring.paired_comparison(rules, series, s, evidence[s], used) for s in (AGAINST_PARENT, AGAINST_ROOT))
+        evaluation = evaluation._replace(score=scoring.Score(*sides))
     save(job.writes["summary"][0], summary_of(evaluation))
 
 
@@ -197,55 +174,51 @@ def _comparable_records(job: JobFiles) -> dict[str, Record]:
     return {slot: each for slot, each in records if each["series"] and is_comparable(evaluation_of(each))}
 
 
-def alpha_for_depth(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
+def alpha_for_depth(params: Params, freed: Sequence[bool]) -> float:
     alpha = params["score"]["alpha"]
-    return depth_alpha(alpha, params["max_depth"], freed) if params["score"]["alpha_over"] == RUN else alpha
+    return depth_alpha(alpha, params["max_depth"], freed) if params["score"]["alpha_over"] == scoring.RUN else alpha
 
 
-def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
+def weigh_against(params: Params, records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """Weigh all ideas against their parents, or against the root."""
-    rules = scoring_rules(params)
-    deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
-    found = _test_ideas(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
+    found = _test_ideas(params, records, side, alpha, len(params["blocks"]["ids"] or ()) or None)
     guards: dict[str, list[Record]] = {}
     for count in {len(record["blocks"]) for record in records.values()}:  # stopped candidates have fewer
         guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
-    ideas = {
-        slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
-    }
+    by_slot = zip(records, found.ideas, strict=True)
+    ideas = {slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in by_slot}
     return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
 
 
-def _test_ideas(
-    params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None
-) -> JointTest:
+def _test_ideas(params: Params, among: Mapping[str, Record], side: str, alpha: float, blocks: int | None) -> JointTest:
     """Test ideas jointly; `blocks`: the number there is, an idea with fewer was stopped.
 
     The seed is from the differences, in any order: the same evidence always gets the same verdict."""
+    rules, draws = scoring_rules(params), params["score"]["draws"]
+    deltas = [scoring.metric_differences(rules, record["series"], rules.primary, side) for record in among.values()]
     seed = int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
-    draws = params["score"]["draws"]
     return weigh_ideas(deltas, alpha=alpha, seed=seed, draws=draws, blocks=blocks, **_time_params(params))
 
 
-def _idea(params: Mapping[str, Any], evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
-    decided = apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
+def _idea(params: Params, evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
+    decided = scoring.apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
     about = {"alpha": among.alpha, "rho": among.rho, "guards": guards}
     return {"verdict": decided.verdict, "reasons": decided.reasons, **evidence._asdict(), **about}
 
 
-def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
+def _guards(params: Params, records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
     """The guards of each idea, metric by metric; ideas of a depth share their blocks, and are judged together."""
     guards: dict[str, list[Record]] = {slot: [] for slot in records}
     rules = scoring_rules(params)
     for metric in rules.guards:
         margin = metric.margin or 0.0
-        deltas = [metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
+        deltas = [scoring.metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
         for slot, each in zip(records, judge_guard(deltas, margin, **_time_params(params)), strict=True):
             guards[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
     return guards
 
 
-def _time_params(params: Mapping[str, Any]) -> dict[str, Any]:
+def _time_params(params: Params) -> dict[str, Any]:
     return {"ordered": params["ordered"], "rho": params["rho"]}
 
 
@@ -259,29 +232,24 @@ def cascade_stage(job: JobFiles) -> None:
         write(rest, read_text(tree) if goes_on else "")
 
 
-def pick_best(params: Mapping[str, Any], among: Mapping[str, Record]) -> Record:
+def pick_best(params: Params, among: Mapping[str, Record]) -> Record:
     """Pick the best ideas by their t against their parents; `among`: the pairs of a depth on the first blocks.
 
     Two with the same files take one place, as they are measured once."""
-    rules = scoring_rules(params)
-    deltas = [metric_differences(rules, record["series"], rules.primary, AGAINST_PARENT) for record in among.values()]
-    tested = _test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
+    tested = _test_ideas(params, among, AGAINST_PARENT, params["score"]["alpha"], None).ideas if among else ()
+    # the same difference in every block has no noise: its t is infinite
+    sizes = [copysign(inf, each.mean) if each.standing == DEGENERATE else each.t for each in tested]
     # ties go to the earlier slot: sorting is stable
-    order = sorted(zip(among, tested, strict=True), key=lambda each: _sort_t(each[1]), reverse=True)
+    order = sorted(zip(among, tested, sizes, strict=True), key=lambda each: each[2], reverse=True)
     trees: set[str] = set()
     ideas: Record = {}
-    for n, (slot, evidence) in enumerate(order):
+    for n, (slot, evidence, _) in enumerate(order):
         tree = among[slot]["tree"]
         if goes_on := tree in trees or len(trees) < params["keep"]:
             trees.add(tree)
         facts = {name: getattr(evidence, name) for name in ("standing", "mean", "se", "t")}
         ideas[slot] = {**facts, "place": n, "goes_on": goes_on}
     return {"blocks": params["first"], "keep": params["keep"], "ideas": ideas}
-
-
-def _sort_t(evidence: Evidence) -> float:
-    """The t of an idea; infinite for the same difference in every block, which has no noise."""
-    return copysign(inf, evidence.mean) if evidence.standing == DEGENERATE else evidence.t
 
 
 def join_stage(job: JobFiles) -> None:
@@ -304,7 +272,7 @@ def _join_csv(parts: Sequence[bytes]) -> tuple[bytes, str]:
     texts = [part.decode(errors="surrogateescape").removeprefix("\ufeff") for part in there]
     try:
         (first, _), (second, rest) = map(_split_header, texts)
-    except CsvProblem as problem:
+    except sheet.CsvProblem as problem:
         return b"\n".join(there), f"its results are not CSV: {problem}"
     if first != second:
         return b"\n".join(there), "its results have other columns for the first blocks than for the rest"
@@ -316,6 +284,6 @@ def _split_header(text: str) -> tuple[list[str], str]:
     """The names of the columns, and the lines after them."""
     lines = text.split("\n")
     # all of it must be readable by itself: an open quote would swallow the other part
-    table = [row for row in csv_rows(csv_lines(text), strict=True) if row[1]]
+    table = [row for row in sheet.csv_rows(sheet.csv_lines(text), strict=True) if row[1]]
     at, header = table[0] if table else (len(lines), [])
     return [name.strip() for name in header], "\n".join(lines[at:])

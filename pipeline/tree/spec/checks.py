@@ -5,7 +5,6 @@ Checks are commands that must end well; a canary among them must decide the same
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
 
 from pipeline import spec_fields as fields
 from pipeline.core.graph import pattern_error
@@ -37,12 +36,7 @@ CHECK = Table(*COMMAND_FIELDS, *CANARY_FIELDS)
 
 
 def read_checks(item: Item, timeout: float | None) -> tuple[CheckCommand, ...]:
-    return tuple(_read_checks(item, timeout)) or item.wrong(
-        "checks: there are none; give name: {run: …}, or leave the key out"
-    )
-
-
-def _read_checks(item: Item, timeout: float | None) -> Iterator[CheckCommand]:
+    found: list[CheckCommand] = []
     for name, each in item.pairs("checks"):
         what = f"checks: {checked_name(name, each, 'checks')}"
         keys = CHECK.read(each, what)
@@ -51,7 +45,8 @@ def _read_checks(item: Item, timeout: float | None) -> Iterator[CheckCommand]:
             if field.key in keys and not is_canary:
                 keys.wrong(field.key, f"{field.key} is said of a canary; name in `cut:` which of its reads is cut")
         command = read_command(keys, what, CANARY_NAMES if is_canary else CHECK_NAMES, timeout)
-        yield CheckCommand(name, command, _canary(keys, command) if is_canary else None)
+        found.append(CheckCommand(name, command, _canary(keys, command) if is_canary else None))
+    return tuple(found) or item.wrong("checks: there are none; give name: {run: …}, or leave the key out")
 
 
 def _canary(keys: Values, command: CheckoutCommand) -> Canary:

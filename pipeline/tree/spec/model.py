@@ -12,6 +12,7 @@ from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
 
+Params = Mapping[str, Any]  # of a target, or the configuration of a run
 WHOLE, PER_CONFIG = "whole", "per_config"
 ROLES = ("ideas", "planner", "coder", "reviewer")
 NONE, PATCHES, MANUAL = "none", "patches", "manual"
@@ -121,11 +122,6 @@ class CheckCommand(NamedTuple):
     name: str
     command: CheckoutCommand
     canary: Canary | None
-
-    @property
-    def runs(self) -> int:
-        """The number of runs of its command."""
-        return 1 if self.canary is None else 1 + self.canary.cuts
 
 
 class Cascade(NamedTuple):

@@ -238,11 +238,9 @@ def _role(role: str, item: Item) -> dict[str, Any]:
         item.wrong(f"{what}: 'backend' is missing; one of {', '.join(ROLE_BACKENDS[role])}")
     name = named["backend"].text(f"{what}: backend")
     if name not in ROLE_BACKENDS[role]:
-        named["backend"].wrong(
-            f"{what}: backend '{cut_text(name)}' cannot be {role}{did_you_mean(name, ROLE_BACKENDS[role])}"
-        )
-    keys = KEYS_OF_ROLE.get((role, name), BACKENDS[name])
-    read = keys.read(item, f"{what}: {name}", f"{what}: ").as_dict()
+        hint = did_you_mean(name, ROLE_BACKENDS[role])
+        named["backend"].wrong(f"{what}: backend '{cut_text(name)}' cannot be {role}{hint}")
+    read = KEYS_OF_ROLE.get((role, name), BACKENDS[name]).read(item, f"{what}: {name}", f"{what}: ").as_dict()
     used = {name for word in read.get("run", ()) for name in parse_template(word).names}
     if "model" in used and "model" not in read:
         item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")

@@ -100,10 +100,6 @@ SEED = "seed"  # in braces; or the name of a value in `configs:`, which then is 
 MOST_SEED = 2**31 - 1
 
 
-def read_tests(item: Item, timeout: float | None) -> CheckoutCommand:
-    return read_command(COMMAND.read(item, "tests"), "tests", COMMON_NAMES, timeout)
-
-
 def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
     keys = SWEEP.read(item, "sweep")
     mode, configs = keys["mode"], keys["configs"]
@@ -113,27 +109,27 @@ def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
     names = (*COMMON_NAMES, SEED, *(CONFIG_NAMES if mode == PER_CONFIG else SWEEP_NAMES), *sorted(values))
     command = read_command(keys, "sweep", names, timeout)
     repeated = keys["blocks"]
-    _check_whole(keys.at("run"), command, mode, configs, limit)
+    found = Sweep(command, mode, configs, limit, repeated)
+    _check_whole(keys.at("run"), found)
     if "blocks" in command.uses and (repeated is None or repeated.ids is None):
         keys.wrong("run", "run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
     takes_seed = SEED in command.uses - values
     if SEED in keys and not takes_seed:
         keys.wrong(SEED, "seed: the command never names {seed}, which stands for it")
-    return Sweep(command, mode, configs, limit, repeated, keys[SEED] if takes_seed else None)
+    return found._replace(seed=keys[SEED]) if takes_seed else found
 
 
-def _check_whole(
-    run: Item, command: CheckoutCommand, mode: str, configs: tuple[Mapping[str, Any], ...] | None, limit: int | None
-) -> None:
-    if "limit" in command.uses and limit is None and configs is None:
+def _check_whole(run: Item, sweep: Sweep) -> None:
+    uses, mode, configs = sweep.command.uses, sweep.mode, sweep.configs
+    if "limit" in uses and sweep.limit is None and configs is None:
         neither = "`sweep_config_limit:` or the number of `configs:`; the spec has neither"
         run.wrong(f"sweep: run: {{limit}} stands for {neither}")
-    if mode == WHOLE and configs and configs[0] and "configs" not in command.uses:
+    if mode == WHOLE and configs and configs[0] and "configs" not in uses:
         or_number = f"or give their number alone, `configs: {len(configs)}`"
         run.wrong(f"sweep: run: it never names {{configs}}, the file with the values of `configs:`; {or_number}")
-    if "configs" in command.uses and configs is None:
+    if "configs" in uses and configs is None:
         run.wrong("sweep: run: {configs} stands for a file with the `configs:` of the sweep; say which there are")
-    if mode == PER_CONFIG and not command.uses & {"config_id", "config", *(configs or ({},))[0]}:
+    if mode == PER_CONFIG and not uses & {"config_id", "config", *(configs or ({},))[0]}:
         run.wrong("sweep: run: a command for each config must name what it is about: {config_id}, or a value of it")
 
 

@@ -11,11 +11,10 @@ from typing import Any
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
-from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, TreeSpec
+from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec
 
 NO_LIMITS = Limits()
 
-Params = Mapping[str, Any]
 Paths = str | Iterable[str]
 
 
@@ -54,9 +53,6 @@ class TargetBuilder:
         """Limits of an evaluation's targets: a room among all, and one among those of its node."""
         own = () if self.spec.per_node is None else (f"node {where.node}",)
         return Limits(timeout, self.spec.retries, ("evals", *own))
-
-    def record(self, where: EvalSlot | NodePlace, name: str) -> str:
-        return self.at.of_eval(where, name) if isinstance(where, EvalSlot) else self.at.of_node(where, name)
 
     def budget_params(self) -> dict[str, Any]:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}

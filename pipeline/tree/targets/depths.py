@@ -11,8 +11,8 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
-from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES
-from pipeline.tree.targets.builder import Params, Paths, TargetBuilder
+from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES, Params
+from pipeline.tree.targets.builder import Paths, TargetBuilder
 
 _TREE = "{tree}"
 
@@ -113,8 +113,7 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
         "calls": at.of_eval(slot, "calls.jsonl"),
     }
     if asked["reviewer"]["backend"] != NONE:
-        rounds = range(1, loop.max_review_rounds + 2)
-        writes["reviews"] = [at.of_eval(slot, f"review_round_{n}.md") for n in rounds]
+        writes["reviews"] = [at.of_eval(slot, f"review_round_{n}.md") for n in range(1, loop.max_review_rounds + 2)]
     params: dict[str, Any] = {
         "roles": {name: _lasting(role) for name, role in asked.items()},
         "limits": {**{name: _aside(role) for name, role in asked.items()}, **draft.seal_limits},
@@ -153,8 +152,7 @@ def start_target(draft: TargetBuilder) -> Target:
     at = draft.at
     reads = {"root": at.of_run("root.json"), "csv": at.csv(ROOT)}
     writes = {name: at.of_node(ROOT, f"{name}.json") for name in ("code", "context", "origin", "node")}
-    params = {**draft.completeness_params(), **draft.budget_params()}
-    return draft.target("d0.n0.node", "start", reads, writes, params)
+    return draft.target(f"{ROOT}.node", "start", reads, writes, draft.completeness_params() | draft.budget_params())
 
 
 def node_target(draft: TargetBuilder, place: NodePlace) -> Target:

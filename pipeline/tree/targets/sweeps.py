@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import FIRST_PART, HOLDOUT_PART, REST_PART, ROOT, EvalSlot, NodePlace
-from pipeline.tree.spec.model import PER_CONFIG, Cascade, CheckoutCommand, HoldoutKeys
+from pipeline.tree.spec.model import PER_CONFIG, Cascade, CheckoutCommand, HoldoutKeys, Params
 from pipeline.tree.targets.builder import Paths, TargetBuilder, command_files, command_params
 
 DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
@@ -35,7 +35,7 @@ class SweepPart(NamedTuple):
     def record(self, name: str) -> str:
         if self.name == HOLDOUT_PART:
             return self.draft.at.of_holdout(self.where, name)
-        return self.draft.record(self.where, f"{self.name}/{name}" if self.name else name)
+        return self.draft.at.of_position(self.where, f"{self.name}/{name}" if self.name else name)
 
     @property
     def files(self) -> dict[str, Paths]:
@@ -53,9 +53,7 @@ class SweepPart(NamedTuple):
     def seal_limits(self) -> dict[str, list[str]]:
         return {} if self.name == HOLDOUT_PART else self.draft.seal_limits
 
-    def target(
-        self, stage: str, writes: Mapping[str, Paths], params: Mapping[str, Any], config: int | None = None
-    ) -> Target:
+    def target(self, stage: str, writes: Mapping[str, Paths], params: Params, config: int | None = None) -> Target:
         """A target that runs the command of the sweep."""
         draft, command = self.draft, self.draft.spec.sweep.command
         name = self.name or "sweep" if config is None else ".".join(filter(None, [self.name, "row", str(config)]))
@@ -67,19 +65,16 @@ class SweepPart(NamedTuple):
 
 def test_target(draft: TargetBuilder, where: EvalSlot | NodePlace, tests: CheckoutCommand) -> Target:
     """Tests a slot; or the root, whose tests must pass before anything is paid for."""
-    names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
-    writes = {port: draft.record(where, name) for port, name in names.items()}
-    reads = {"tree": draft.record(where, "tree.txt"), **command_files(tests), **draft.protected_reads}
+    reads = {"tree": draft.at.of_position(where, "tree.txt"), **command_files(tests), **draft.protected_reads}
     params = command_params(tests) | ({"limits": draft.seal_limits} if draft.seal_limits else {})
     limits = draft.limits(where, tests.timeout)
-    return draft.target(f"{where}.test", "test", reads, writes, params, limits, tests.line)
+    return draft.target(f"{where}.test", "test", reads, _step_files(draft, where, "test"), params, limits, tests.line)
 
 
 def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     """Checks a slot against what is protected and by the checks of the spec; or the root, which must pass them."""
-    names = {"checks": "checks.json", "tree": "checked.txt", "log": "checks.log", "cost": "checks.cost.json"}
-    writes = {port: draft.record(where, name) for port, name in names.items()}
-    reads: dict[str, Paths] = {"tree": draft.record(where, "tested.txt" if draft.tests else "tree.txt")}
+    writes = _step_files(draft, where, "checks")
+    reads: dict[str, Paths] = {"tree": draft.at.of_position(where, "tested.txt" if draft.tests else "tree.txt")}
     reads |= {f"in.{each.name}.{port}": paths for each in draft.checks for port, paths in each.command.reads.items()}
     timeouts = [each.command.timeout for each in draft.checks]
     params = {
@@ -90,10 +85,17 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
         "pass": sorted({name for each in draft.checks for name in each.command.passed}),
         "limits": {"timeouts": timeouts, **draft.seal_limits},
     }
-    longest = [limit * each.runs for limit, each in zip(timeouts, draft.checks, strict=True) if limit is not None]
+    runs = (1 + (each.canary.cuts if each.canary else 0) for each in draft.checks)
+    longest = [limit * count for limit, count in zip(timeouts, runs, strict=True) if limit is not None]
     limits = draft.limits(where, sum(longest) if None not in timeouts else None)
     line = draft.checks[0].command.line if draft.checks else draft.spec.protect.line
     return draft.target(f"{where}.checks", "checks", reads | draft.protected_reads, writes, params, limits, line)
+
+
+def _step_files(draft: TargetBuilder, where: EvalSlot | NodePlace, step: str) -> dict[str, Paths]:
+    tree = f"{step.removesuffix('s')}ed.txt"
+    names = {step: f"{step}.json", "tree": tree, "log": f"{step}.log", "cost": f"{step}.cost.json"}
+    return {port: draft.at.of_position(where, name) for port, name in names.items()}
 
 
 def precheck_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Iterator[Target]:
@@ -121,8 +123,9 @@ def whole_sweep(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
     sweep = draft.spec.sweep
     blocks = (sweep.blocks and sweep.blocks.ids) or ()
     configs = () if sweep.configs is None else sweep.ids
-    tree = draft.record(where, "checked.txt" if draft.has_checks else "tested.txt" if draft.tests else "tree.txt")
-    return SweepPart(draft, where, "", blocks, tree, configs, sweep.grid if sweep.limit is None else sweep.limit)
+    name = "checked.txt" if draft.has_checks else "tested.txt" if draft.tests else "tree.txt"
+    limit = sweep.grid if sweep.limit is None else sweep.limit
+    return SweepPart(draft, where, "", blocks, draft.at.of_position(where, name), configs, limit)
 
 
 def cascade_parts(draft: TargetBuilder, where: EvalSlot | NodePlace) -> tuple[SweepPart, SweepPart]:
@@ -193,12 +196,6 @@ def comparison_reads(draft: TargetBuilder, slot: EvalSlot) -> dict[str, Paths]:
     }
 
 
-def cascade_baseline_targets(draft: TargetBuilder) -> Iterator[Target]:
-    for part in cascade_parts(draft, ROOT):
-        yield from sweep_targets(part)
-    yield _join_target(draft, ROOT)
-
-
 def early_targets(draft: TargetBuilder, slot: EvalSlot, cascade: Cascade) -> Iterator[Target]:
     """Measure the first blocks of an idea and pair them with its parent's."""
     part, _ = cascade_parts(draft, slot)
@@ -221,16 +218,14 @@ def cascade_target(draft: TargetBuilder, depth: int, keys: Cascade) -> Target:
     return draft.target(f"d{depth}.cascade", "cascade", reads, writes, params)
 
 
-def late_targets(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
-    yield from sweep_targets(cascade_parts(draft, slot)[1])
-    yield _join_target(draft, slot)
-
-
-def _join_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
+def joined_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Iterator[Target]:
+    """Measure what is left to measure, of the root both parts, and join the parts as one sweep."""
     parts, writes = cascade_parts(draft, where), whole_sweep(draft, where).files
+    for part in parts if where == ROOT else parts[1:]:
+        yield from sweep_targets(part)
     files = [part.files for part in parts]
     reads = {port: [str(each[port]) for each in files] for port in writes}
-    return draft.target(f"{where}.sweep", "join", reads, writes, {"first": len(parts[0].blocks)})
+    yield draft.target(f"{where}.sweep", "join", reads, writes, {"first": len(parts[0].blocks)})
 
 
 def holdout_targets(draft: TargetBuilder, held: HoldoutKeys, final: NodePlace, source: EvalSlot) -> Iterator[Target]:

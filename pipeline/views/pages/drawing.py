@@ -21,12 +21,12 @@ svg { width: 100%; height: auto; } svg text { fill: currentColor; font: 12px sys
 """.strip()
 
 
-def html_page(title: str, parts: Iterable[str], style: str = "") -> str:
+def html_page(title: str, parts: Iterable[str], style: str) -> str:
     """The title is what it begins with."""
     return "\n".join([
         '<!doctype html>\n<html lang="en"><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>\n{PAGE_STYLE}\n{style.strip()}\n</style>",
+        f"<title>{escape(title)}</title><style>\n{PAGE_STYLE}\n{style.lstrip()}\n{CHART_STYLE}\n</style>",
         f"<h1>{escape(title)}</h1>",
         *parts,
         "</html>\n",
@@ -123,17 +123,16 @@ SHAPES = (
 DASHES = ("", "7 4", "2 3", "11 3 2 3", "14 5")
 
 
-def chart_style() -> str:
-    return (
-        "svg .mark { fill: currentColor; stroke: Canvas; } svg .one { fill: none; stroke: currentColor; }\n"
-        "svg .line { fill: none; stroke: currentColor; stroke-width: 2; } svg .bar { stroke: currentColor; }\n"
-        "svg .faint { stroke: #8884; } svg .axis { stroke: #888; }\n"
-        f"{_colour_rules(LIGHT)}\n@media (prefers-color-scheme: dark) {{ {_colour_rules(DARK)} }}"
-    )
-
-
 def _colour_rules(colours: Sequence[str]) -> str:
     return " ".join(f"svg .look{number} {{ color: {colour}; }}" for number, colour in enumerate(colours))
+
+
+CHART_STYLE = f"""\
+svg .mark {{ fill: currentColor; stroke: Canvas; }} svg .one {{ fill: none; stroke: currentColor; }}
+svg .line {{ fill: none; stroke: currentColor; stroke-width: 2; }} svg .bar {{ stroke: currentColor; }}
+svg .faint {{ stroke: #8884; }} svg .axis {{ stroke: #888; }}
+{_colour_rules(LIGHT)}
+@media (prefers-color-scheme: dark) {{ {_colour_rules(DARK)} }}"""
 
 
 def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:

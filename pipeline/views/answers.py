@@ -1,16 +1,16 @@
-"""Reasons why targets are stale, in words."""
+"""Answers to `why` and `info`: reasons why targets are stale, in words; and details of targets, steps and runs."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, FailureRecord, Reason
-from pipeline.core.graph import step_of
-from pipeline.core.outcome import FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
-from pipeline.core.text import join_names, printable_line, target_count
+from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, FailureRecord, Reason, Receipt
+from pipeline.core.graph import Limits, room_label, step_of
+from pipeline.core.outcome import BUILT, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.text import duration, join_names, printable_line, target_count
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
@@ -35,9 +35,8 @@ Failures = Sequence[tuple[str, FailureRecord]]  # targets that failed when they 
 
 
 class Cause(NamedTuple):
-    """Target that is stale by itself, and the way up to it: (a stale target, its output that the one below reads)."""
+    """Target that is stale by itself: the way up to it, of (a stale target, its output that the one below reads)."""
 
-    target: str
     way: tuple[tuple[str, str], ...]
     reasons: tuple[tuple[Reason, str], ...]  # each with a remark
     alike: int = 0
@@ -162,3 +161,47 @@ def failure_text(failure: FailureRecord) -> str:
     why = plain if failure.why == plain else f"{plain}, {failure.why}"
     log = f"; its log is {failure.log}" if failure.log else ""
     return f"{when}: {why}{log}"
+
+
+TextRow = tuple[str, Sequence[str]]  # a word, and the lines beside it
+
+
+def details_text(title: str, rows: Iterable[TextRow]) -> str:
+    """Text with all rows that have lines."""
+    rows = [row for row in rows if row[1]]
+    width = max([7, *(len(word) for word, _ in rows)])
+    lines = [title]
+    for word, beside in rows:
+        lines += (f"  {first:{width}} {line}" for first, line in zip([word, *[""] * len(beside)], beside, strict=False))
+    return "\n".join(lines)
+
+
+def status_lines(status: str, forecast: Forecast) -> Iterator[str]:
+    yield status
+    if status != FRESH:
+        yield from (reason_line(reason) for reason in forecast.reasons)
+        yield outlook_text(forecast)
+
+
+def room_lines(rooms: Mapping[str, int]) -> list[str]:
+    return [", ".join(f"{room_label(room)} {places}" for room, places in rooms.items())] if rooms else []
+
+
+def limit_rows(limits: Limits, places: Mapping[str, int]) -> Iterator[TextRow]:
+    yield "timeout", [] if limits.timeout is None else [duration(limits.timeout)]
+    yield "retries", [str(limits.retries)] if limits.retries else []
+    yield "room", [f"{room_label(room)}, {places[room]} at once" for room in limits.rooms]
+
+
+def read_lines(makers: Mapping[str, str]) -> list[str]:
+    """Paths that a target reads, each with the target that writes it, if one does."""
+    width = max(map(len, makers), default=0)
+    return [f"{path:{width}}  <- {maker}" if maker else path for path, maker in makers.items()]
+
+
+def result_line(receipt: Receipt) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(receipt.end))
+    if receipt.how != BUILT:
+        return f"{receipt.how} {when}"
+    attempts = f", at attempt {receipt.attempts}" if receipt.attempts > 1 else ""
+    return f"{when} in {duration(receipt.end - receipt.start)}{attempts}"
