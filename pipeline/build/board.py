@@ -22,7 +22,7 @@ from pipeline.core.graph import Target, rooms_of
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
 from pipeline.store import receipts
-from pipeline.store.receipts import ReceiptEntry
+from pipeline.store.receipts import ReceiptLine
 
 # Of a target: that it was started (None), how far it is (a line), or how it ended.
 News = tuple[Target, Outcome | str | None]
@@ -74,9 +74,8 @@ class Board:
     def hand_in(self, i: int, outcome: Outcome) -> None:
         """Write the receipt and free what waited for the target."""
         target = self._session.graph.targets[i]
-        entries = list(_receipt_entries(target.name, outcome))
         with self._changed:
-            self._session.maker.receipts[target.run].append(entries)
+            self._session.maker.receipts[target.run].append(_receipt_lines(target.name, outcome))
             self.statuses[i] = outcome.status
             self._add_news([(target, outcome)])
             self._add_news(self._leave_out(self._schedule.finish(i, outcome.status != FAILED)))
@@ -143,10 +142,10 @@ class Board:
         self._news.extend(news)
 
 
-def _receipt_entries(name: str, outcome: Outcome) -> Iterator[ReceiptEntry]:
+def _receipt_lines(name: str, outcome: Outcome) -> Iterator[ReceiptLine]:
     if outcome.receipt is not None:
-        yield receipts.done_entry(name, outcome.receipt)
+        yield receipts.done_line(name, outcome.receipt)
     elif outcome.status == FAILED:
         start, end = round(outcome.start, 3), round(outcome.end, 3)
         failure = FailureRecord(outcome.why, outcome.exit, outcome.attempts, start, end, outcome.log)
-        yield receipts.receipt_entry(name, receipts.FAILED, failure._asdict())
+        yield ReceiptLine(name, receipts.FAILED, failure._asdict())

@@ -37,7 +37,7 @@ def remark_on(session: BuildSession, target: Target, reason: Reason) -> str:
         return ""
     if reason.where in session.maker.files.watched:
         return _changed_files(session, target.run, reason)
-    old = _file_size(session.maker.stores[target.run].object(reason.old))
+    old = _file_size(session.maker.stores[target.run].place("objects", reason.old))
     return _size_change(old, _file_size(reason.where))
 
 
@@ -60,7 +60,7 @@ def _open_stored(session: BuildSession, target: Target, path: str) -> IO[bytes] 
         return None
     place = target.outputs.index(path)
     small = stored.small[place]
-    return BytesIO(small) if small is not None else open(store.object(stored.contents[place]), "rb")
+    return BytesIO(small) if small is not None else open(store.place("objects", stored.contents[place]), "rb")
 
 
 def _first_difference(old: IO[bytes], new: IO[bytes]) -> int:

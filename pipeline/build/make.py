@@ -24,9 +24,11 @@ from itertools import zip_longest
 from threading import Lock
 from typing import Any, NamedTuple
 
+from pipeline import kinds
 from pipeline.build.outputs import Inputs, Staging, append_note, log_if_any, log_path, put_in_place, sync_output
+from pipeline.build.project import RunPlan
 from pipeline.core import recipe as recipes
-from pipeline.core.freshness import Receipt, outputs_intact
+from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.errors import NO_ROOM
@@ -50,20 +52,17 @@ class Maker:
     """Maker of the targets of `graph`, in any thread.  A file is read once while it stays the same."""
 
     def __init__(
-        self,
-        graph: Graph,
-        files: Files,
-        receipts: Mapping[str, Receipts],
-        stores: Mapping[str, Store],
-        stages: Mapping[str, Mapping[str, Stage]],
-        locks: Sequence[int],
-        always: bool,
+        self, plans: Mapping[str, RunPlan], graph: Graph, files: Files, locks: Sequence[int], always: bool
     ) -> None:
-        self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
-        self.inputs = Inputs(graph, files, receipts, stores)
+        self.files, self.always = files, always
+        self.receipts = {run: Receipts(run) for run in plans}
+        self.stages = {run: kinds.stages(plan.kind) for run, plan in plans.items()}
+        by_folder = {plan.store: Store(plan.store) for plan in plans.values()}
+        self.stores = {run: by_folder[plan.store] for run, plan in plans.items()}
+        self.inputs = Inputs(graph, files, self.receipts, self.stores)
         self.making: set[str] = set()  # keys, each by one thread
         self._claiming = Lock()
-        self.processes = Processes([*receipts], locks)
+        self.processes = Processes([*plans], locks)
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
         self.say: Callable[[Target, str], None] = lambda target, line: None
@@ -112,7 +111,12 @@ class Maker:
         receipt = self.receipts[target.run].receipt(target.name)
         if receipt is None or receipt.key != key or receipt.unsettled:
             return False
-        return outputs_intact(receipt, {path: self.files.content(path) for path in target.outputs})
+        return self.is_intact(target, receipt)
+
+    def is_intact(self, target: Target, receipt: Receipt) -> bool:
+        """Check that every output is there as it was recorded."""
+        contents = [(path, self.files.content(path)) for path in target.outputs]
+        return all(now is not None and receipt.outputs.get(path) == now for path, now in contents)
 
     def _recall(self, work: TargetWork) -> Outcome | None:
         target = work.target

@@ -19,7 +19,7 @@ from pipeline.core.recipe import suffix
 from pipeline.errors import writing
 from pipeline.machine.job import StageFailed
 from pipeline.store import noop
-from pipeline.store.files import Files
+from pipeline.store.files import Files, append_lines
 from pipeline.store.receipts import Receipts
 from pipeline.store.results import OutputFile, Store, read_output
 
@@ -30,10 +30,8 @@ def log_path(target: Target) -> str:
 
 def append_note(log: str, text: str) -> None:
     """Append a line of ours between the attempts, whose output is all in one log."""
-    with writing(log), open(log, "a+b") as file:
-        file.seek(max(0, file.tell() - 1))
-        broken_off = file.read(1) not in (b"", b"\n")
-        file.write(b"\n" * broken_off + f"---- {text} ----\n".encode(errors="backslashreplace"))
+    with writing(log):
+        append_lines(log, f"---- {text} ----\n".encode(errors="backslashreplace"))
 
 
 def log_if_any(path: str) -> str:
@@ -163,20 +161,16 @@ class Inputs:
     def _recorded_content(self, path: str) -> str | None:
         """Content as its maker recorded it; None for what no target makes."""
         if path not in self.contents:
-            maker = self._maker(path)
-            receipt = maker and self._receipts[maker.run].receipt(maker.name)
-            self.contents |= receipt.outputs if receipt else {}
+            if path in self._graph.writer:
+                maker = self._graph.targets[self._graph.writer[path]]
+                receipt = self._receipts[maker.run].receipt(maker.name)
+                self.contents |= receipt.outputs if receipt else {}
             self.contents.setdefault(path)
         return self.contents[path]
 
-    def _maker(self, path: str) -> Target | None:
-        i = self._graph.writer.get(path)
-        return None if i is None else self._graph.targets[i]
-
     def _restore(self, path: str, recorded: str) -> None:
         """Restore an output.  Only what is wrong is written: others may be reading the rest."""
-        maker = self._maker(path)
-        assert maker is not None
+        maker = self._graph.targets[self._graph.writer[path]]
         at = maker.outputs.index(path)
         receipt, store = self._receipts[maker.run].receipt(maker.name), self._stores[maker.run]
         result = store.get(receipt.key) if receipt else None

@@ -11,7 +11,7 @@ import marshal
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
@@ -43,7 +43,7 @@ class RunPlan(NamedTuple):
     store: str
     rooms: dict[str, int]
     at_once: int  # targets that may run at the same time however few CPUs there are
-    needs: tuple[str, ...]
+    needs: tuple[str, ...]  # other runs whose outputs this one reads
     sources: tuple[str, ...]  # the files that decide the plan: the spec, this package, and what else the spec says
     signatures: tuple[int, ...]  # of the sources, before they were read
     targets: list[Target]
@@ -144,16 +144,11 @@ def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> Run
 
 def read_spec(run: str, spec: str) -> Any:
     """Read the spec itself, for what is no part of its plan."""
-    item = _parse_spec(spec)
+    item = parse_spec(spec)
     return kinds.read(kinds.kind_of(item), item, run)
 
 
-def kind_of_spec(spec: str) -> str:
-    """Kind of a spec, which may have mistakes elsewhere."""
-    return kinds.kind_of(_parse_spec(spec))
-
-
-def _parse_spec(spec: str) -> Item:
+def parse_spec(spec: str) -> Item:
     from pipeline.spec import parse  # YAML is needed for this alone
 
     if os.path.exists(spec) and not os.path.isfile(spec):
@@ -163,13 +158,19 @@ def _parse_spec(spec: str) -> Item:
 
 def plan_without_spec(run: str, kind: str, path: str, spec: Any, targets: Sequence[Target]) -> RunPlan:
     """Make a plan that no file in specs/ has; it has no signature to compare with."""
-    listed = Graph(targets).targets
-    facts = (run, kind, path, spec.store or "runs/.store", spec.rooms, spec.at_once)
-    return RunPlan(*facts, _needs(run, listed), (path,), (NO_SIGNATURE,), listed)
+    return _run_plan(run, kind, path, spec, {path: NO_SIGNATURE}, Graph(targets).targets)
+
+
+def _run_plan(run: str, kind: str, path: str, spec: Any, sources: Mapping[str, int], targets: list[Target]) -> RunPlan:
+    own = f"runs/{run}/"
+    reads = {path for t in targets for _, group in t.reads for path in group if not path.startswith(own)}
+    needs = tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
+    store, signatures = spec.store or "runs/.store", tuple(sources.values())
+    return RunPlan(run, kind, path, store, spec.rooms, spec.at_once, needs, tuple(sources), signatures, targets)
 
 
 def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
-    item = _parse_spec(spec)
+    item = parse_spec(spec)
     kind = kinds.kind_of(item)
     try:
         declared = kinds.read(kind, item, run)
@@ -178,29 +179,22 @@ def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int
         raise _cycle_error(error, {run: spec}) from None
     except RecursionError:
         item.wrong("nested too deeply, or an alias inside what it stands for")
-    store = declared.store or "runs/.store"
-    facts = (run, kind, spec, store, declared.rooms, declared.at_once, _needs(run, targets))
     decide = {**dict(zip(sources, signatures, strict=True)), **declared.sources}
+    plan = _run_plan(run, kind, spec, declared, decide, targets)
     if keep:
-        _freeze(run, [GRAPH_FORMAT, [*decide], [*decide.values()], facts], targets)
-    return RunPlan(*facts, tuple(decide), tuple(decide.values()), targets)
+        _freeze(plan)
+    return plan
 
 
-def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
+def _freeze(plan: RunPlan) -> None:
     """Freeze a plan: a cache.  Where nothing can be written, as in another's checkout, it is planned each time."""
     limits: dict[Limits, int] = {}
-    rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
-    content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
+    rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in plan.targets]
+    head = [GRAPH_FORMAT, [*plan.sources], [*plan.signatures], plan[:7], [tuple(limit) for limit in limits]]
+    content, folder = marshal.dumps((head, rows)), noop.folder(plan.run)
     with suppress(OSError):
-        os.makedirs(noop.folder(run), exist_ok=True)
-        write_whole(f"{noop.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
-
-
-def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
-    """Other runs whose outputs this one reads, if they have a spec."""
-    own = f"runs/{run}/"
-    reads = {path for t in targets for _, group in t.reads for path in group if not path.startswith(own)}
-    return tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
+        os.makedirs(folder, exist_ok=True)
+        write_whole(f"{folder}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
 
 
 def file_content(path: str) -> bytes:

@@ -13,17 +13,10 @@ from pipeline import kinds
 from pipeline.build.outputs import unreadable_message
 from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
-from pipeline.core.freshness import (
-    FAILED_BEFORE,
-    FORGOTTEN,
-    NEVER_BUILT,
-    Reason,
-    Receipt,
-    outputs_intact,
-    stale_reasons,
-)
+from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, Reason, Receipt, stale_reasons
 from pipeline.core.graph import Target, rooms_of, step_of
-from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast, wall_time
+from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast
+from pipeline.core.schedule import Schedule, wall_time
 from pipeline.errors import SpecError
 from pipeline.views.plan import BuildPlan, PlanItem, plan_reasons
 
@@ -100,18 +93,17 @@ class _Rehearsal:
         self.after |= dict.fromkeys(target.outputs)
         if is_held:
             return HELD
-        return RUN if key or self._surely_redone(target, receipt, recipe, inputs) else MAYBE
+        if not key and receipt and _may_be_fresh(receipt, recipe, inputs) and self.maker.is_intact(target, receipt):
+            return MAYBE
+        return RUN
 
-    def _surely_redone(
-        self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
-    ) -> bool:
-        """Check if it is redone whatever the unknown inputs come out as."""
-        if receipt is None or receipt.unsettled or recipes.compact_json(receipt.recipe) != recipes.compact_json(recipe):
-            return True
-        old = list(receipt.inputs.values())
-        if len(old) != len(inputs) or any(b not in (None, a) for a, b in zip(old, inputs.values(), strict=True)):
-            return True
-        return not outputs_intact(receipt, {path: self._content(target, path) for path in target.outputs})
+
+def _may_be_fresh(receipt: Receipt, recipe: dict[str, Any], inputs: Mapping[str, str | None]) -> bool:
+    """Check if a target comes out fresh when its unknown inputs do."""
+    if receipt.unsettled or recipes.compact_json(receipt.recipe) != recipes.compact_json(recipe):
+        return False
+    old = list(receipt.inputs.values())
+    return len(old) == len(inputs) and all(b in (None, a) for a, b in zip(old, inputs.values(), strict=True))
 
 
 class TargetStatus(NamedTuple):
@@ -149,23 +141,18 @@ def last_seconds(session: BuildSession, target: Target) -> float | None:
     return stored.seconds if stored else None
 
 
-def usual_seconds(session: BuildSession, steps: Iterable[str]) -> dict[str, float]:
-    """Mean time of each of these steps, as far as any of its targets ever ran."""
-    found: dict[str, list[float]] = {step: [] for step in steps}
-    for target in session.graph.targets:
-        times = found.get(step_of(target.name))
+def expected_seconds(session: BuildSession, todo: Iterable[int]) -> dict[int, tuple[float | None, bool]]:
+    """Seconds of each target, and if they are guessed: its own last time, or else the mean of its step, if any ran."""
+    targets = session.graph.targets
+    own = {i: last_seconds(session, targets[i]) for i in todo}
+    asked: dict[str, list[float]] = {step_of(targets[i].name): [] for i, seconds in own.items() if seconds is None}
+    for target in targets if asked else ():
+        times = asked.get(step_of(target.name))
         if times is not None and len(times) < SIBLINGS_ASKED and (seconds := last_seconds(session, target)) is not None:
             times.append(seconds)
-    return {step: sum(times) / len(times) for step, times in found.items() if times}
-
-
-def expected_seconds(session: BuildSession, todo: Iterable[int]) -> dict[int, tuple[float | None, bool]]:
-    """Seconds of each target, and if they are guessed: its own last time, or else what is usual in its step."""
-    own = {i: last_seconds(session, session.graph.targets[i]) for i in todo}
-    untried = {i: step_of(session.graph.targets[i].name) for i, seconds in own.items() if seconds is None}
-    means = usual_seconds(session, untried.values()) if untried else {}
-    guesses = {i: (means.get(step), step in means) for i, step in untried.items()}
-    return {i: guesses.get(i, (seconds, False)) for i, seconds in own.items()}
+    means = {step: sum(times) / len(times) for step, times in asked.items() if times}
+    guesses = {i: means.get(step_of(targets[i].name)) for i, seconds in own.items() if seconds is None}
+    return {i: (guesses.get(i, seconds), guesses.get(i) is not None) for i, seconds in own.items()}
 
 
 def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int], jobs: int) -> BuildPlan:
@@ -179,7 +166,8 @@ def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int]
         items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False))))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
     own = {i: rooms_of(graph.targets[i]) for i in seconds}
-    at_once = wall_time(seconds, {i: graph.above(i) for i in seconds}, own, session.room_places(), jobs)
+    schedule = Schedule({i: graph.above(i) for i in seconds}, own, session.room_places())
     asked = [session.plans[run] for run in dict.fromkeys(graph.targets[i].run for i in sorted(wanted))]
     outlook = [f"{plan.run}: {line}" for plan in asked for line in kinds.outlook(plan.kind, plan.targets)]
+    at_once = wall_time(schedule, seconds, jobs)
     return BuildPlan(items, len(graph.upstream(wanted)), sum(seconds.values()), at_once, jobs, outlook)

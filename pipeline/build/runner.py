@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 from doit.dependency import DependencyStatus
 from doit.runner import FAILURE, Runner
@@ -31,7 +31,7 @@ from pipeline.core.outcome import FAILED, FRESH, IGNORED
 from pipeline.core.text import join_names, target_count
 from pipeline.errors import BuildInterrupted
 from pipeline.machine.process import BuildStopping
-from pipeline.store.receipts import FORGOTTEN, receipt_entry
+from pipeline.store.receipts import FORGOTTEN, ReceiptLine
 from pipeline.store.receipts import IGNORED as IGNORED_LINE
 
 
@@ -105,7 +105,7 @@ class ReceiptDatabase:
         return {}
 
     def _append(self, name: str, event: str) -> None:
-        self.session.maker.receipts[name.partition(":")[0]].append([receipt_entry(name, event, {})])
+        self.session.maker.receipts[name.partition(":")[0]].append([ReceiptLine(name, event, {})])
 
     def close(self) -> None:
         self.session.sync_receipts()
@@ -116,13 +116,6 @@ class ReceiptDatabase:
 SYNC_SECONDS = 0.05
 # A signal that another thread took is handled when the main thread next wakes.
 WAKE_SECONDS = 1.0
-
-
-class TaskSelection(NamedTuple):
-    """Part of a dispatcher that doit's runner asks for before our own loop takes over."""
-
-    tasks: dict[str, Any]
-    selected_tasks: list[str]
 
 
 class RoomRunner(Runner):  # type: ignore[misc]
@@ -139,7 +132,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(threads)]
         self._fault: BaseException | None = None
 
-    def run_tasks(self, _dispatcher: TaskSelection) -> None:
+    def run_tasks(self, _dispatcher: Any) -> None:
         with self._stop_on_signals():
             try:
                 self._start_threads()

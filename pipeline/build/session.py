@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target, step_of
@@ -18,7 +17,6 @@ from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
 from pipeline.store.files import Files, is_pattern, write_whole
 from pipeline.store.receipts import Receipts
-from pipeline.store.results import Store
 
 # In a message.
 LONGEST_PATH = 120
@@ -41,11 +39,7 @@ class BuildSession:
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
         self.listed_files: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
-        files, receipts = self._load_files(), {run: Receipts(run) for run in self.plans}
-        stages = {run: kinds.stages(plan.kind) for run, plan in self.plans.items()}
-        by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
-        stores = {run: by_folder[plan.store] for run, plan in self.plans.items()}
-        self.maker = Maker(self.graph, files, receipts, stores, stages, locks, always)
+        self.maker = Maker(self.plans, self.graph, self._load_files(), locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
         if always:
@@ -61,7 +55,8 @@ class BuildSession:
                 self._doubt_run(run)
                 continue
             seen, more, written = loaded
-            changed = {*state.changed_inputs(run, seen, written)}
+            looked, found = noop.LAST_LOOK.get(run, (None, []))  # the look that led to this build
+            changed = {*(found if looked == written else noop.changed_files(seen.files, seen.signatures))}
             rows = zip(seen.files, seen.signatures, more.contents, strict=True)
             fresh = {path: (sign, content) for path, sign, content in rows if content and path not in changed}
             between |= {path for path in known.keys() & fresh.keys() if known[path][0] != fresh[path][0]}

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from math import ceil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection
+from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target
@@ -116,8 +117,10 @@ def build_locked(
             Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
         )
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
+        # what doit's runner asks of a dispatcher before our own loop takes over
+        selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
         try:
-            code = int(runner.run_all(TaskSelection({}, [graph.targets[i].name for i in sorted(wanted)])))
+            code = int(runner.run_all(selection))
         except BaseException:
             with suppress(OSError):  # what has gone wrong is told, not that it cannot be remembered what has not
                 session.save(runner.statuses)

@@ -31,7 +31,7 @@ from pipeline.core.graph import Graph
 from pipeline.errors import SpecError
 from pipeline.machine.lock import HEARTBEAT_PERIOD, LEAST_PATIENCE, Takeover, lock_runs
 from pipeline.store.noop import up_to_date
-from pipeline.store.receipts import FORGOTTEN, Receipts, receipt_entry
+from pipeline.store.receipts import FORGOTTEN, ReceiptLine, Receipts
 
 STALE_HELP = "take the run over from a process that has not been heard of for S seconds"
 opt_stale = option("lock_stale_seconds", STALE_HELP, None, "S")
@@ -203,6 +203,6 @@ def open_holdout(plan: RunPlan, kind: kinds.HoldoutModule, jobs: int, reopen: bo
         if code := build_plainly({**plans, run: opened}, locks, [f"{run}:holdout"], jobs):
             return code
         with closing(Receipts(run)) as receipts:  # so that they are made anew and include what was found
-            receipts.append([receipt_entry(f"{run}:{name}", FORGOTTEN, {}) for name in kind.REPORT_TARGETS])
+            receipts.append([ReceiptLine(f"{run}:{name}", FORGOTTEN, {}) for name in kind.REPORT_TARGETS])
             receipts.sync()
         return build_plainly(plans, locks, [run], jobs)

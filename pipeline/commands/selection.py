@@ -120,7 +120,7 @@ def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
 def runs_of_kind(of_kinds: Sequence[str], words: Sequence[str] = (), refusal: str = "") -> dict[str, str]:
     """Runs of these kinds with their specs.  Where one is named, mistakes in other specs do not matter."""
     asked = {run: path for run, path in _specs_if_any().items() if not words or run == words[0]}
-    runs = {run: path for run, path in asked.items() if project.kind_of_spec(path) in of_kinds}
+    runs = {run: path for run, path in asked.items() if kinds.kind_of(project.parse_spec(path)) in of_kinds}
     if words and not runs:
         project.load(words)  # says what is wrong with the name, unless it is another kind of run
         raise SpecError(refusal.format(words[0]))

@@ -71,11 +71,6 @@ def stale_reasons(
             yield Reason("output missing" if now is None else "output changed", path, was, now)
 
 
-def outputs_intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
-    """Check that every output is there as it was recorded."""
-    return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
-
-
 class _Parts(NamedTuple):
     """A recipe: the files it reads, by ports and by the paths that a command sees; and all else, as it is spoken of."""
 

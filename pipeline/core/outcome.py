@@ -1,18 +1,14 @@
-"""Records of results: the outcome of a target, a forecast, the report of a gc.
-
-A target's status is one of FRESH, RECALLED, BUILT, FAILED; SKIPPED and IGNORED were not even looked at; no build has
-looked at one that is STALE.  A forecast has an action besides: RUN, MAYBE or HELD."""
+"""Records of results: the outcome of a target, a forecast, the report of a gc."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.core.freshness import Reason, Receipt
-from pipeline.core.schedule import Schedule
 from pipeline.core.text import join_names
 
+# The status of a target.
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
 SKIPPED, IGNORED = "skipped", "ignored"  # these were not even looked at
 STALE = "stale"  # of one that no build has looked at
@@ -41,7 +37,7 @@ def needs_message(names: Sequence[str]) -> str:
     return f"needs {join_names(names)}"
 
 
-# Or FRESH, RECALLED or IGNORED, as an outcome.
+# The action of a forecast; or FRESH, RECALLED or IGNORED, as an outcome.
 RUN, MAYBE, HELD = "run", "maybe", "held"
 
 
@@ -55,27 +51,6 @@ class Forecast(NamedTuple):
     action: str
     reasons: tuple[Reason, ...] = ()
     held_by: str = ""
-
-
-def wall_time(
-    seconds: Mapping[int, float],
-    above: Mapping[int, Iterable[int]],
-    rooms_of: Mapping[int, tuple[str, ...]],
-    rooms: Mapping[str, int],
-    jobs: int,
-) -> float:
-    """Time from the first start to the last end, with `jobs` at once as far as their rooms allow."""
-    schedule = Schedule(above, rooms_of, rooms)
-    running: list[tuple[float, int]] = []
-    now = 0.0
-    while True:
-        while len(running) < jobs and (i := schedule.start()) is not None:
-            heappush(running, (now + seconds[i], i))
-        if not running:
-            return now
-        now, ended = heappop(running)
-        schedule.release(ended)
-        schedule.finish(ended, ok=True)
 
 
 class FileCount(NamedTuple):

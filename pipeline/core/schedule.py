@@ -87,3 +87,17 @@ class Schedule:
     def make_ready(self, index: int) -> None:
         """Make a target ready; it waits for nothing, or was started and has left."""
         heappush(self.ready.setdefault(self.rooms_of.get(index, ()), []), index)
+
+
+def wall_time(schedule: Schedule, seconds: Mapping[int, float], jobs: int) -> float:
+    """Time from the first start to the last end, with `jobs` at once as far as their rooms allow."""
+    running: list[tuple[float, int]] = []
+    now = 0.0
+    while True:
+        while len(running) < jobs and (i := schedule.start()) is not None:
+            heappush(running, (now + seconds[i], i))
+        if not running:
+            return now
+        now, ended = heappop(running)
+        schedule.release(ended)
+        schedule.finish(ended, ok=True)

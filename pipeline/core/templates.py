@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from string import Formatter
 from typing import NamedTuple
@@ -91,12 +91,14 @@ def files_by_name(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Seque
 def fill_argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:
     """A word that is just {name} becomes as many words as there are files."""
     out: list[str] = []
+    # A port inside a longer word stands for one file; the number was checked with the spec.
+    single = {name: group[0] for name, group in files.items() if len(group) == 1}
     for word in words:
         name = word[1:-1]
         if word == f"{{{name}}}" and name in files:
             out += files[name]
         else:
-            out.append(word.format_map(_Single(files)) if "{" in word or "}" in word else word)
+            out.append(word.format_map(single) if "{" in word or "}" in word else word)
     return out
 
 
@@ -145,14 +147,3 @@ def _follow(inside: list[str], token: str) -> None:
         inside.pop()
     elif not literal and token in _OPENS.get(top, _OPENS[""]):
         inside.append(token[-1])
-
-
-def template_names(words: Iterable[str]) -> set[str]:
-    return {name for word in words for name in parse_template(word).names}
-
-
-class _Single(dict[str, str]):
-    """Values for a port inside a longer word, where it stands for one file; the number was checked with the spec."""
-
-    def __init__(self, files: Mapping[str, Sequence[str]]) -> None:
-        super().__init__({name: group[0] for name, group in files.items() if len(group) == 1})

@@ -18,7 +18,9 @@ def describe(target: Target) -> Mapping[str, Sequence[str]]:
     params = target.params
     call = [f"{file}:{params['call']}" for file in dict(target.reads).get("code", ()) if "call" in params]
     arguments = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in params.get("with", {}).items()]
-    return {"run": [*_command(target)], "call": call, "with": arguments, "env": [*_env(target)]}
+    env = [f"{name}={value}" for name, value in params.get("env", {}).items()]
+    env += (f"{name} (passed through)" for name in params.get("pass", ()))
+    return {"run": [*_command(target)], "call": call, "with": arguments, "env": env}
 
 
 def _command(target: Target) -> Iterator[str]:
@@ -27,11 +29,6 @@ def _command(target: Target) -> Iterator[str]:
         yield shlex.join(fill_argv(target.params["argv"], files))
     elif "shell" in target.params:
         yield from fill_shell_line(target.params["shell"], files).splitlines()
-
-
-def _env(target: Target) -> Iterator[str]:
-    yield from (f"{name}={value}" for name, value in target.params.get("env", {}).items())
-    yield from (f"{name} (passed through)" for name in target.params.get("pass", ()))
 
 
 def outlook(_targets: Sequence[Target]) -> Sequence[str]:

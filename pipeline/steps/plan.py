@@ -13,7 +13,7 @@ from itertools import chain, islice, repeat
 from typing import Any, NamedTuple, NoReturn
 
 from pipeline.core.graph import GLOB, Ports, Target
-from pipeline.core.templates import Template, fill, fill_shell_values, fill_values, parse_template, template_names
+from pipeline.core.templates import Template, fill, fill_shell_values, fill_values, parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.steps.spec.model import File, Gather, Matrix, Step, StepsSpec
 
@@ -290,7 +290,7 @@ def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
 
 def _has_names(value: Any) -> bool:
     if isinstance(value, str):
-        return bool(template_names([value]))
+        return bool(parse_template(value).names)
     return any(map(_has_names, value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()))
 
 

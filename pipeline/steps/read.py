@@ -13,16 +13,11 @@ from typing import Any, NoReturn
 
 from pipeline import spec_fields as fields
 from pipeline.core.graph import Limits, pattern_error
-from pipeline.core.templates import Template, TemplateError, parse_shell_template, template_names
+from pipeline.core.templates import Template, TemplateError, parse_shell_template, parse_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table, checked_name, read_template
 from pipeline.steps.spec.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
-
-
-def read_matrix(item: Item, what: str, most: int) -> Matrix:
-    what = f"{what}: for"
-    return _rows(item, what, most) if item.is_list else _crossed(item, what, most)
 
 
 def _crossed(item: Item, what: str, most: int) -> Matrix:
@@ -156,7 +151,7 @@ def _check_words(step: Step, words: list[Template]) -> None:
 def _check_arguments(step: Step, value: Any) -> None:
     if isinstance(value, str):
         try:
-            unknown = sorted(template_names([value]) - {*step.matrix.columns})
+            unknown = sorted({*parse_template(value).names} - {*step.matrix.columns})
         except TemplateError as error:
             step.keys.wrong("with", f"with: {error}")
         if unknown:
@@ -191,8 +186,9 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         keys.wrong("with", "`with:` goes with `call:`; a command gets its values in {braces}")
     matrix = NO_MATRIX
     if "for" in keys:  # steps that share their rows by an alias have them read once
-        place = id(keys["for"].node)
-        matrix = seen[place] = seen.get(place) or read_matrix(keys["for"], what, most)
+        columns, place = keys["for"], id(keys["for"].node)
+        read_columns = _rows if columns.is_list else _crossed
+        matrix = seen[place] = seen.get(place) or read_columns(columns, f"{what}: for", most)
     if "env" in keys:
         own = keys["env"]
         fixed = {n: v for n, v in {**env.fixed, **own.fixed}.items() if n not in own.passed}

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
-from itertools import takewhile
 from operator import attrgetter
 from stat import S_ISDIR, S_ISREG
 from threading import Lock
@@ -365,9 +364,13 @@ class OwnedLog:
 
     def __init__(self, file: IO[bytes], owner: str) -> None:
         self._file, self._owner = file, owner
-        whole = [*takewhile(_is_text, whole_lines(file))]
-        file.truncate(sum(map(len, whole)))
-        first, *self.lines = [line[:-1].decode() for line in whole] or [""]
+        content = b"".join(whole_lines(file))
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            content = content[: content.rfind(b"\n", 0, error.start) + 1]
+        file.truncate(len(content))
+        first, *self.lines = content.decode().split("\n")[:-1] or [""]
         if first != owner:
             self.begin()
 
@@ -384,14 +387,6 @@ class OwnedLog:
     def _append(self, line: str) -> None:
         self._file.write(line.encode() + b"\n")
         self._file.flush()
-
-
-def _is_text(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 @contextmanager

@@ -35,15 +35,12 @@ _sync = getattr(os, "fdatasync", os.fsync)
 class ReceiptLine(NamedTuple):
     target: str
     event: str
-    fields: dict[str, Any]
+    fields: Mapping[str, Any]
 
-
-class ReceiptEntry(NamedTuple):
-    """A line to be appended."""
-
-    target: str
-    event: str
-    raw: bytes
+    @property
+    def raw(self) -> bytes:
+        body = f"{self.target} {self.event} {compact_json(self.fields)}".encode()
+        return b"%08x %b\n" % (crc32(body), body)
 
 
 # So many targets are looked for one by one; after that all lines are indexed.
@@ -152,7 +149,7 @@ class Receipts:
                 self._index_all()
             return list(self._at)
 
-    def append(self, entries: Iterable[ReceiptEntry]) -> None:
+    def append(self, lines: Iterable[ReceiptLine]) -> None:
         """Append lines: they survive a kill from here on, and a power cut after the next `sync`."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -161,13 +158,14 @@ class Receipts:
             if self._torn:
                 append_all(self._fd, missing_newline(self._fd))
                 self._size = os.fstat(self._fd).st_size
-            for target, event, raw in entries:
-                self._events(target)
+            for line in lines:
+                raw = line.raw
+                self._events(line.target)
                 self._torn = True
                 append_all(self._fd, raw)
                 self._torn = False
                 with self._mutex:
-                    self._index_line(target, event, self._size, len(raw) - 1)
+                    self._index_line(line.target, line.event, self._size, len(raw) - 1)
                 self._size += len(raw)
 
     def sync(self) -> None:
@@ -179,7 +177,7 @@ class Receipts:
         """Drop lines that later ones made void, once they are most of the file."""
         if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
             lines = [self._last_line(target, event) for target in self.names() for event in self._at[target]]
-            content = b"".join(receipt_entry(*line).raw for line in lines if line)
+            content = b"".join(line.raw for line in lines if line)
             self.close()
             write_whole(self.path, content)
 
@@ -187,11 +185,6 @@ class Receipts:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-
-
-def receipt_entry(target: str, event: str, fields: Mapping[str, Any]) -> ReceiptEntry:
-    body = f"{target} {event} {compact_json(fields)}".encode()
-    return ReceiptEntry(target, event, b"%08x %b\n" % (crc32(body), body))
 
 
 def parse_line(raw: bytes) -> ReceiptLine | None:
@@ -205,6 +198,6 @@ def parse_line(raw: bytes) -> ReceiptLine | None:
         return None
 
 
-def done_entry(target: str, receipt: Receipt) -> ReceiptEntry:
+def done_line(target: str, receipt: Receipt) -> ReceiptLine:
     fields = receipt._asdict()
-    return receipt_entry(target, DONE, fields | {name: list(fields[name].items()) for name in ORDERED})
+    return ReceiptLine(target, DONE, fields | {name: list(fields[name].items()) for name in ORDERED})

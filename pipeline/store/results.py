@@ -27,6 +27,7 @@ from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store.files import Version, append_all, file_sha256, file_version, missing_newline, sync_path, write_all
 from pipeline.store.flock import file_lock
+from pipeline.store.folders import remove_file
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
 PATIENCE = 600.0
@@ -105,7 +106,7 @@ class Store:
             os.chmod(draft, 0o444)
             os.rename(draft, self._with_folder(place))
         finally:
-            _remove_draft(draft)
+            remove_file(draft)
         return True
 
     def get(self, key: str) -> Result | None:
@@ -123,7 +124,8 @@ class Store:
         """Load the result, if all its objects are there.  Changes nothing."""
         raw = self._read(key)
         stored = parse_result(raw) if raw is not None else None
-        return stored if stored and all(map(os.path.exists, map(self.object, stored.objects))) else None
+        there = stored and all(os.path.exists(self.place("objects", each)) for each in stored.objects)
+        return stored if there else None
 
     def _read(self, key: str) -> bytes | None:
         place = self.place("results", key)
@@ -134,10 +136,6 @@ class Store:
                 return file.read()
         except FileNotFoundError:  # dropped meanwhile
             return None
-
-    def object(self, content: str) -> str:
-        """Path of a larger output of these contents, if it is stored."""
-        return self.place("objects", content)
 
     def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
         """Write the outputs of `result` to `paths`; False if their number differs or an object is damaged."""
@@ -246,7 +244,7 @@ class Store:
             write_all(draft, content)
             os.rename(draft, self._with_folder(place))
         except BaseException:
-            _remove_draft(draft)
+            remove_file(draft)
             raise
 
     def _draft(self) -> str:
@@ -266,11 +264,6 @@ class Store:
                 yield from filter(_SHA.fullmatch, sorted(os.listdir(f"{top}/{folder}")))
 
 
-def _remove_draft(draft: str) -> None:
-    with suppress(FileNotFoundError):  # it was renamed
-        os.unlink(draft)
-
-
 def parse_result(raw: bytes) -> Result | None:
     """Parse a file of results/; None when it is damaged or not of our form: a right hash proves nothing."""
     sign, _, body = raw.partition(b"\n")
@@ -282,31 +275,25 @@ def parse_result(raw: bytes) -> Result | None:
         return None
     match fields:
         case {"seconds": bool()}:
-            return None
+            pass
         case {"outputs": [*rows], "seconds": int() | float() as seconds} if 0 <= seconds < inf:
             outputs = [output for row in rows if (output := _parse_output(row))]
-        case _:
-            return None
-    if len(outputs) != len(rows):
-        return None
-    contents, small, runnable = zip(*outputs, strict=True) if outputs else ((), (), ())
-    return Result(contents, small, runnable, seconds)
+            if len(outputs) == len(rows):
+                contents, small, runnable = zip(*outputs, strict=True) if outputs else ((), (), ())
+                return Result(contents, small, runnable, seconds)
+    return None
 
 
 def _parse_output(row: Any) -> tuple[str, bytes | None, bool] | None:
     """Check the row of one output: its sha256, which names a file, its bytes if inside, if it is executable."""
     match row:
-        case [str(content), text, bool(runnable)] if _SHA.fullmatch(content):
-            pass
-        case _:
-            return None
-    if text is None:
-        return content, None, runnable
-    try:
-        inside = a2b_base64(text)
-    except (TypeError, ValueError):
-        return None
-    return (content, inside, runnable) if sha256(inside).hexdigest() == content else None
+        case [str(content), None, bool(runnable)] if _SHA.fullmatch(content):
+            return content, None, runnable
+        case [str(content), str(text), bool(runnable)]:
+            with suppress(ValueError):
+                inside = a2b_base64(text)
+                return (content, inside, runnable) if sha256(inside).hexdigest() == content else None
+    return None
 
 
 def checkout_name() -> str:

@@ -33,7 +33,7 @@ class StateHead(NamedTuple):
 class StateDetails(NamedTuple):
     """Second part: what is needed once something did change."""
 
-    contents: list[str]  # sha256 of each file of Seen.files, or "" where it is none
+    contents: list[str]  # sha256 of each file of StateHead.files, or "" where it is none
     suspects: list[str]  # targets not known to be fresh
     watched: dict[str, list[str]]  # a folder or pattern that is read -> the files and folders behind it
 
@@ -49,12 +49,6 @@ def signature(path: str) -> int:
 def stat_signature(s: os.stat_result) -> int:
     """Signature from a stat; `noop.changed_files` has the same inline, because a call would cost."""
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
-
-
-def changed_inputs(run: str, head: StateHead, written: int) -> list[str]:
-    """List the files that are not as they were, from the look that led to this build if the state is the same."""
-    looked, found = noop.LAST_LOOK.get(run, (None, []))
-    return found if looked == written else noop.changed_files(head.files, head.signatures)
 
 
 def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:

@@ -64,8 +64,7 @@ class Rule(NamedTuple):
 
     def worth_having(self, depths: Array) -> Flags:
         """Ideas with a mean of at least the smallest effect."""
-        found: Flags = depths.mean(axis=2) >= self.smallest_effect
-        return found
+        return np.asarray(depths.mean(axis=2) >= self.smallest_effect)
 
     def shares(self, depths: Array, seed: int, first: int | None = None) -> tuple[Proportion, Proportion]:
         """The shares of depths in which an idea, or one of the `first`, passes the test; and is promoted."""

@@ -57,10 +57,9 @@ FEWEST_BLOCKS = 5  # with fewer, no error rate was ever shown to hold
 POWER = 0.8  # the chance to find a detectable effect
 CONFIDENCE = 0.95  # that of a one-sided bound
 
+# Reasons; a standing that decides is one, too.
 GAIN = "gain"
 TOO_FEW_BLOCKS = "too_few_blocks"
-SAME_AS_BASELINE = "identical"
-NO_NOISE = "degenerate"
 STOPPED_EARLY = "stopped_early"
 NO_GAIN = "no_gain_worth_having"
 TOO_SMALL = "below_smallest_effect"
@@ -77,7 +76,7 @@ class Verdict(NamedTuple):
 def verdict(evidence: Evidence, alpha: float, smallest_effect: float = 0.0) -> Verdict:
     """The verdict on an idea; `smallest_effect`: a gain below it is not worth having, 0 if any is."""
     if evidence.standing == IDENTICAL:
-        return Verdict(REJECTED, (SAME_AS_BASELINE,))
+        return Verdict(REJECTED, (IDENTICAL,))
     if evidence.standing == STOPPED:
         return Verdict(REJECTED, (STOPPED_EARLY,))
     if evidence.blocks < FEWEST_BLOCKS:
@@ -85,8 +84,8 @@ def verdict(evidence: Evidence, alpha: float, smallest_effect: float = 0.0) -> V
     if evidence.standing == DEGENERATE:
         # a gain may be real, or the blocks repeat nothing: no test can tell; a loss is refused either way
         if _is_excluded(evidence.mean, smallest_effect):
-            return Verdict(REJECTED, (NO_NOISE, NO_GAIN))
-        return Verdict(UNDECIDABLE, (NO_NOISE,))
+            return Verdict(REJECTED, (DEGENERATE, NO_GAIN))
+        return Verdict(UNDECIDABLE, (DEGENERATE,))
     significant = evidence.p <= alpha
     large = evidence.mean >= smallest_effect and evidence.mean > 0
     if significant and large:

@@ -50,7 +50,9 @@ def judge_guard(
 
 def _noisy_guard(blocks: Sequence[float], margin: float, rho: float, lean: float) -> GuardResult:
     count, mean = len(blocks), fsum(blocks) / len(blocks)
-    error = _error(blocks, mean, rho)
+    # with autocorrelation from coordinates that vary as the mean does
+    noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
+    error = sqrt(fsum(y * y for y in noise) / (count - 1) / count)
     reach, df = t_quantile(CONFIDENCE, count - 1), count - 1
     limit, most = mean - undo_skew_guard(reach, lean, count) * error, mean + reach * error
     verdict = PASSED if limit > -margin else FAILED if most < -margin else UNDECIDED
@@ -66,10 +68,3 @@ def _steady_guard(blocks: Sequence[float], margin: float) -> GuardResult:
     verdict = PASSED if mean >= -margin else FAILED
     verdict = verdict if len(blocks) >= FEWEST_BLOCKS else UNDECIDED
     return GuardResult(mean, 0.0, 0.0, len(blocks) - 1, mean, verdict, False)
-
-
-def _error(blocks: Sequence[float], mean: float, rho: float) -> float:
-    """The standard error of a mean; with autocorrelation from coordinates that vary as the mean does."""
-    count = len(blocks)
-    noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
-    return sqrt(fsum(y * y for y in noise) / (count - 1) / count)

@@ -31,13 +31,10 @@ class Prior(NamedTuple):
         return self.df * min(self.variance, MOST_COMMON * length / blocks)
 
 
-NO_PRIOR = Prior(0.0, 0.0)
-
-
 def prior(lengths: Sequence[float], blocks: int) -> Prior:
     """Smyth's prior: variances that differ by no more than chance count for much, others for little."""
     if len(lengths) < FEWEST_IDEAS:
-        return NO_PRIOR
+        return Prior(0.0, 0.0)
     logs = [log(length) for length in lengths]
     mean = fsum(logs) / len(logs)
     spread = fsum((x - mean) ** 2 for x in logs) / (len(logs) - 1) - trigamma(blocks / 2)

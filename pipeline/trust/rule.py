@@ -61,13 +61,10 @@ class _Noise(NamedTuple):
     def df(self) -> float:
         return self.blocks - 1 + self.prior.df
 
-    def squares(self, idea: _Idea) -> float:
-        return self.prior.squares(idea.length, self.blocks)
-
     def error(self, idea: _Idea) -> float:
         """The standard error of a mean, from the rest of the squares and the common noise."""
         rest = max(0.0, idea.length - self.blocks * idea.mean**2)
-        return sqrt((rest + self.squares(idea)) / self.df / self.blocks)
+        return sqrt((rest + self.prior.squares(idea.length, self.blocks)) / self.df / self.blocks)
 
 
 class _Chance(NamedTuple):
@@ -154,7 +151,8 @@ def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draw
     if not ideas:
         return _Chance((), alpha)
     angles = cosines([round_to_grid(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
-    return _Chance(max_t_values(angles, [noise.squares(idea) / idea.length for idea in ideas], noise.df), alpha)
+    squares = [noise.prior.squares(idea.length, noise.blocks) / idea.length for idea in ideas]
+    return _Chance(max_t_values(angles, squares, noise.df), alpha)
 
 
 def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:

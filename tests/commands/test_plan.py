@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kit.building import demo_of
 from kit.project import Project
 
-from pipeline.core.outcome import wall_time
+from pipeline.core.schedule import Schedule, wall_time
 from pipeline.store.files import TICK_NS
 
 DEMO = """
@@ -295,9 +295,9 @@ def test_side_by_side_takes_no_less_than_the_longest_chain_and_no_more_than_one_
     for i in seconds:
         chain[i] = seconds[i] + max((chain[j] for j in above[i]), default=0.0)
     serial = sum(seconds.values())
-    took = wall_time(seconds, above, {}, {}, jobs)
+    took = wall_time(Schedule(above, {}, {}), seconds, jobs)
     longest = max(chain.values())
     assert max(longest, serial / jobs) <= took <= serial
-    assert wall_time(seconds, above, {}, {}, 1) == serial
-    assert wall_time(seconds, above, {}, {}, len(seconds)) == longest
-    assert wall_time(seconds, above, dict.fromkeys(seconds, "r"), {"r": 1}, jobs) == serial
+    assert wall_time(Schedule(above, {}, {}), seconds, 1) == serial
+    assert wall_time(Schedule(above, {}, {}), seconds, len(seconds)) == longest
+    assert wall_time(Schedule(above, dict.fromkeys(seconds, ("r",)), {"r": 1}), seconds, jobs) == serial

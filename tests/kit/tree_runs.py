@@ -9,7 +9,7 @@ from typing import Any
 from kit.project import Project
 from kit.searches import write_idea
 from pipeline.build.project import load
-from pipeline.store.receipts import Receipts, done_entry
+from pipeline.store.receipts import Receipts, done_line
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.validation import Validation, validate_run
 from pipeline.tree.run.records import dump_record
@@ -100,5 +100,5 @@ def forge(project: Project, path: str, change: Callable[[dict[str, Any]], object
             if (found := receipts.receipt(name)) is not None and path in found.outputs
         )
         outputs = {**receipt.outputs, path: sha256(content).hexdigest()}
-        receipts.append([done_entry(target, receipt._replace(outputs=outputs))])
+        receipts.append([done_line(target, receipt._replace(outputs=outputs))])
         receipts.close()

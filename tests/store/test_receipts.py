@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kit.project import environment
 
 from pipeline.core.freshness import FailureRecord, Receipt
-from pipeline.store.receipts import DONE, FAILED, FORGOTTEN, IGNORED, ReceiptEntry, Receipts, done_entry, receipt_entry
+from pipeline.store.receipts import DONE, FAILED, FORGOTTEN, IGNORED, ReceiptLine, Receipts, done_line
 
 NAMES = ["a:one", "a:two", "a:two.1"]
 
@@ -28,7 +28,7 @@ def receipt(key: str) -> Receipt:
     return Receipt(key, {"argv": ["é", key]}, {"z": "1", "b": "2"}, {"runs/a/x": key}, 1.5, 2.5, 1, 0, "built")
 
 
-def written(*lines: ReceiptEntry) -> Path:
+def written(*lines: ReceiptLine) -> Path:
     receipts = Receipts("a")
     receipts.append(lines)
     receipts.close()
@@ -41,7 +41,7 @@ def keys(names: list[str] = NAMES) -> list[str | None]:
 
 
 def test_a_receipt_comes_back_as_it_was_with_its_inputs_in_order() -> None:
-    written(done_entry("a:one", receipt("k")))
+    written(done_line("a:one", receipt("k")))
     back = Receipts("a").receipt("a:one")
     assert back == receipt("k")
     assert back is not None
@@ -49,7 +49,7 @@ def test_a_receipt_comes_back_as_it_was_with_its_inputs_in_order() -> None:
 
 
 def test_a_torn_tail_costs_the_torn_line_alone() -> None:
-    path = written(*(done_entry(name, receipt(f"k{n}")) for n, name in enumerate(NAMES)))
+    path = written(*(done_line(name, receipt(f"k{n}")) for n, name in enumerate(NAMES)))
     whole = path.read_bytes()
     ends = [at + 1 for at, byte in enumerate(whole) if byte == ord("\n")]
     for cut in range(len(whole)):
@@ -59,17 +59,17 @@ def test_a_torn_tail_costs_the_torn_line_alone() -> None:
 
 
 def test_what_is_written_after_a_torn_tail_stands_on_its_own() -> None:
-    path = written(done_entry("a:one", receipt("old")), done_entry("a:two", receipt("old")))
+    path = written(done_line("a:one", receipt("old")), done_line("a:two", receipt("old")))
     whole = path.read_bytes()
     for cut in range(whole.index(b"\n") + 1, len(whole)):
         path.write_bytes(whole[:cut])
-        written(done_entry("a:two.1", receipt("new")))
+        written(done_line("a:two.1", receipt("new")))
         assert keys()[0] == "old"
         assert keys()[2] == "new"
 
 
 def test_a_damaged_byte_never_makes_a_receipt_that_was_not_written() -> None:
-    path = written(*(done_entry(name, receipt(f"{name}{n}")) for n in range(2) for name in NAMES))
+    path = written(*(done_line(name, receipt(f"{name}{n}")) for n in range(2) for name in NAMES))
     whole = path.read_bytes()
     for at in range(len(whole)):
         for byte in (whole[at] ^ 1, ord("\n"), ord(" "), 0xFF):
@@ -85,36 +85,36 @@ def test_nonsense_in_the_file_is_nothing_recorded(content: bytes) -> None:
     path = written()
     path.write_bytes(content)
     assert keys() == [None] * 3
-    written(done_entry("a:one", receipt("k")))
+    written(done_line("a:one", receipt("k")))
     assert keys()[0] == "k"
 
 
 def test_a_forgotten_result_stays_forgotten_until_it_is_made_anew() -> None:
-    written(done_entry("a:one", receipt("k")), receipt_entry("a:one", FORGOTTEN, {}))
+    written(done_line("a:one", receipt("k")), ReceiptLine("a:one", FORGOTTEN, {}))
     assert keys()[0] is None
     assert Receipts("a").is_forgotten("a:one")
     assert not Receipts("a").is_forgotten("a:two")
-    written(receipt_entry("a:one", FAILED, {"why": "exit status 3"}))
+    written(ReceiptLine("a:one", FAILED, {"why": "exit status 3"}))
     assert Receipts("a").is_forgotten("a:one")
-    written(done_entry("a:one", receipt("k")))
+    written(done_line("a:one", receipt("k")))
     assert not Receipts("a").is_forgotten("a:one")
 
 
 def test_a_failure_is_known_until_the_target_succeeds_and_hides_no_receipt() -> None:
-    written(done_entry("a:one", receipt("k")), receipt_entry("a:one", FAILED, {"why": "exit status 3"}))
+    written(done_line("a:one", receipt("k")), ReceiptLine("a:one", FAILED, {"why": "exit status 3"}))
     assert keys()[0] == "k"
     assert Receipts("a").failure("a:one") == FailureRecord("exit status 3")
-    written(done_entry("a:one", receipt("k2")))
+    written(done_line("a:one", receipt("k2")))
     assert Receipts("a").failure("a:one") is None
 
 
-def lines() -> st.SearchStrategy[ReceiptEntry]:
+def lines() -> st.SearchStrategy[ReceiptLine]:
     name, key = st.sampled_from(NAMES), st.sampled_from(["k1", "k2"])
     return st.one_of(
-        st.builds(lambda n, k: done_entry(n, receipt(k)), name, key),
-        st.builds(lambda n: receipt_entry(n, FORGOTTEN, {}), name),
-        st.builds(lambda n: receipt_entry(n, FAILED, {"why": "it did"}), name),
-        st.builds(lambda n: receipt_entry(n, IGNORED, {}), name),
+        st.builds(lambda n, k: done_line(n, receipt(k)), name, key),
+        st.builds(lambda n: ReceiptLine(n, FORGOTTEN, {}), name),
+        st.builds(lambda n: ReceiptLine(n, FAILED, {"why": "it did"}), name),
+        st.builds(lambda n: ReceiptLine(n, IGNORED, {}), name),
     )
 
 
@@ -125,10 +125,10 @@ def known() -> list[object]:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(lines(), max_size=12))
-def test_what_is_known_is_the_same_at_once_later_and_after_compaction(drawn: list[ReceiptEntry]) -> None:
+def test_what_is_known_is_the_same_at_once_later_and_after_compaction(drawn: list[ReceiptLine]) -> None:
     path = Path(Receipts.path_of("a"))
     path.unlink(missing_ok=True)
-    path.write_bytes(receipt_entry("a:one", FAILED, {"why": "much to drop"}).raw * 1500)
+    path.write_bytes(ReceiptLine("a:one", FAILED, {"why": "much to drop"}).raw * 1500)
     written(*drawn)
     before, size = known(), path.stat().st_size
     receipts = Receipts("a")
@@ -140,13 +140,13 @@ def test_what_is_known_is_the_same_at_once_later_and_after_compaction(drawn: lis
 
 
 def test_done_is_said_of_nothing_else() -> None:
-    written(receipt_entry("a:one", DONE + "x", {"key": "k"}), receipt_entry("a:one", "is", {"done": True}))
+    written(ReceiptLine("a:one", DONE + "x", {"key": "k"}), ReceiptLine("a:one", "is", {"done": True}))
     assert keys() == [None] * 3
 
 
 FULL = """
 import resource, signal, sys
-from pipeline.store.receipts import Receipts, receipt_entry as entry
+from pipeline.store.receipts import Receipts, ReceiptLine as entry
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 receipts = Receipts("a")
 receipts.append([entry("a:one", "failed", {"why": "1"})])

@@ -17,7 +17,7 @@ from test_tree_paired import search as search_by_blocks
 from pipeline.build.project import load
 from pipeline.core.freshness import Receipt
 from pipeline.core.recipe import make_recipe, reads_of, writes_of
-from pipeline.store.receipts import Receipts, done_entry
+from pipeline.store.receipts import Receipts, done_line
 from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, first_difference
 
 
@@ -113,7 +113,7 @@ def rewrite(search: Project, target: str, change: Callable[[Receipt], dict[str, 
         receipts = Receipts("x")
         receipt = receipts.receipt(target)
         assert receipt
-        receipts.append([done_entry(target, receipt._replace(**change(receipt)))])
+        receipts.append([done_line(target, receipt._replace(**change(receipt)))])
         receipts.close()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline import spec_fields as fields
-from pipeline.core.templates import template_names
+from pipeline.core.templates import parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table, checked_variable, read_template
@@ -241,7 +241,7 @@ def _role(role: str, item: Item) -> dict[str, Any]:
         hint = did_you_mean(name, ROLE_BACKENDS[role])
         named["backend"].wrong(f"{what}: backend '{cut_text(name)}' cannot be {role}{hint}")
     read = KEYS_OF_ROLE.get((role, name), BACKENDS[name]).read(item, f"{what}: {name}", f"{what}: ").as_dict()
-    used = template_names(read.get("run", ()))
+    used = {name for word in read.get("run", ()) for name in parse_template(word).names}
     if "model" in used and "model" not in read:
         item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")
     if "answer_file" in used and "text" in read.get("usage", {}):
