@@ -156,12 +156,15 @@ def prove_theorem(
             drive_search(journal, together.answer)
             together.interrupt_all()
             policy, tree = journal.policy, journal.policy.tree
-            script = found_script(tree, together.idle())
-        fault = check_script(task.theorem, lean, script, stop) if script else ""
+            lines = proof_script(tree.root, together.idle().prelude) if tree.root.status == SOLVED else ()
+        script = tuple(split_retry(line)[0] for line in lines)
+        fault = proof_fault(lean, task.theorem, script, stop) if script else ""
     except Exception as error:  # after `stop` was set it went wrong since Lean was killed with us, or may as well
         if stop is not None and stop.is_set():
             raise Interrupted from error
         raise
+    if fault and stop is not None and stop.is_set():
+        raise Interrupted
     verified, status = bool(script) and not fault, STATUS_WORDS[tree.root.status]
     return TheoremResult(status, script, verified, fault, len(tree.nodes), together.calls(), policy.calls)
 
@@ -182,18 +185,3 @@ def drive_search(journal: SearchJournal, answer: Callable[[SearchTree, Sequence[
         if not (waiting := journal.policy.unanswered):
             return
         journal.tell(answer(journal.policy.tree, waiting))
-
-
-def found_script(tree: SearchTree, session: Evaluator) -> tuple[str, ...]:
-    """The proof, a line each; nothing where there is none."""
-    if tree.root.status != SOLVED:
-        return ()
-    return tuple(split_retry(line)[0] for line in proof_script(tree.root, session.prelude))
-
-
-def check_script(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:
-    """Find the fault of a proof as a whole, in an environment that nothing was done in; "" if it holds."""
-    fault = proof_fault(lean, theorem, script, stop)
-    if fault and stop is not None and stop.is_set():
-        raise Interrupted
-    return fault

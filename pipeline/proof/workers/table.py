@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from pipeline.proof.run.attempt import Worker
 
 
-class WorkerNotBuilt(SpecError):
-    """Error of a spec that asks for an unbuilt worker."""
-
-
 # By name, what the worker does, and what that takes.
 UNBUILT_WORKERS = {
     # `tactics`: the script that was found, not `search_proof` itself; `metadata`: the premises selected
@@ -61,7 +57,7 @@ def check_worker_built(name: str) -> None:
     """Raise a SpecError where there is no such worker, before anything runs; the reader of the spec adds the line."""
     if name in UNBUILT_WORKERS:
         does, takes = UNBUILT_WORKERS[name]
-        raise WorkerNotBuilt(f"worker '{name}' is not built yet: it {does}, which takes {takes}")
+        raise SpecError(f"worker '{name}' is not built yet: it {does}, which takes {takes}")
     if name not in BUILT_WORKERS:
         raise SpecError(f"worker '{name}' is unknown{did_you_mean(name, WORKERS)}")
 
