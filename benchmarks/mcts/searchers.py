@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from benchmarks.bank import Metered, Patient
+from pipeline.lean.backends.table import proof_fault
 from pipeline.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
 from pipeline.mcts.run import engine
 from pipeline.mcts.run.evaluator import Evaluator
 from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.guides import Guide
+from pipeline.mcts.search.journal import SearchJournal, SearchStart
 from pipeline.mcts.search.nodes import STATUS_WORDS
 from pipeline.mcts.search.records import Budget, Expand, ExpandOutcome, Expansion, SearchRules
 from pipeline.proof.workers import micro
@@ -98,7 +100,7 @@ def searched(row: Row, theorem: Theorem, lean: Patient, how: How) -> Row:
         row.error = type(error).__name__
     row.all, row.python = round(meter.seconds() - begun, 3), round(time.process_time() - python, 3)
     if row.script:
-        row.error = engine.check_script(theorem, lean, row.script)
+        row.error = proof_fault(lean, theorem, row.script)
         row.solved = not row.error
     return row
 
@@ -106,7 +108,7 @@ def searched(row: Row, theorem: Theorem, lean: Patient, how: How) -> Row:
 def by_micro(row: Row, session: Session, start: TacticState, how: How) -> None:
     """Asks without a family bring a goal to the front, and do not count."""
     search, calls = BestFirstSearch(start, start.goals), Counter[bool]()
-    while (ask := search.next()) is not None and calls[True] < how.calls:
+    while (ask := search.query) is not None and calls[True] < how.calls:
         search.learn(micro.as_answer(session.run_tac(ask.state, ask.tactic, ask.budget)))
         calls[bool(ask.family)] += 1
         row.calls = calls[True]
@@ -116,8 +118,7 @@ def by_micro(row: Row, session: Session, start: TacticState, how: How) -> None:
 
 def by_mcts(row: Row, session: Session, start: TacticState, how: How) -> None:
     trying = Evaluator(session, start, how.guide)
-    wanted = engine.TheoremTask(Theorem("", ""), rules(row.searcher, how), how.guide)
-    journalled = engine.begin_search(wanted, trying, engine.SearchFiles())
+    journalled = SearchJournal(SearchStart(rules(row.searcher, how), trying.root()), lambda line: None)
     journalled.policy = timed = Timed(journalled.policy)
     try:
         engine.drive_search(journalled, lambda tree, waiting: trying.answer(tree, waiting[0]))

@@ -56,11 +56,6 @@ def required_imports(keys: Mapping[str, Any]) -> list[str]:
     return [*BACKENDS[keys["backend"]].imports(keys["project"])]
 
 
-def lean_fingerprint() -> str:
-    """Fingerprint of the part of this package that decides how a Lean answers."""
-    return f"{cache.repl_fingerprint()} {toolchain_key()}"
-
-
 def _pool(job: Job, keys: Mapping[str, Any], command: LeanCommand) -> Pool:
     env, _ = job.processes.environment(job.target.run, command.env, ())
     version = BACKENDS[keys["backend"]].version(keys["project"])
@@ -130,5 +125,6 @@ def record_toolchain(job: Job) -> None:
     save(output_path(job, "toolchain.json"), record)
 
 
-# In words that results of earlier versions are known by.
-STAGES = {"toolchain": Stage(f"proof.toolchain/1 {lean_fingerprint()}", with_lean_faults(record_toolchain))}
+# In words that results of earlier versions are known by; and what of this package decides how a Lean answers.
+CODE = f"proof.toolchain/1 {cache.repl_fingerprint()} {toolchain_key()}"
+STAGES = {"toolchain": Stage(CODE, with_lean_faults(record_toolchain))}

@@ -150,14 +150,18 @@ def prove_theorem(
     def open_one(until: Stop) -> Evaluator:
         return Evaluator(*lean.open(task.theorem, until), task.guide)
 
+    files = files or SearchFiles()
     try:
         with closing(Sessions(open_one, task.time, sessions, stop)) as together:
-            journal = begin_search(task, together.idle(), files or SearchFiles())
+            start = SearchStart(task.rules, together.idle().root(), task.time)
+            if lines := files.lines:  # it goes on where they end; JournalDiffers if they are of another search
+                journal = resume(search_form(files.note), lines, files.write, start.first_line())
+            else:
+                journal = SearchJournal(start, files.write, files.note)
             drive_search(journal, together.answer)
             together.interrupt_all()
             policy, tree = journal.policy, journal.policy.tree
-            lines = proof_script(tree.root, together.idle().prelude) if tree.root.status == SOLVED else ()
-        script = tuple(split_retry(line)[0] for line in lines)
+            script = found_script(tree, together.idle())
         fault = proof_fault(lean, task.theorem, script, stop) if script else ""
     except Exception as error:  # after `stop` was set it went wrong since Lean was killed with us, or may as well
         if stop is not None and stop.is_set():
@@ -169,14 +173,6 @@ def prove_theorem(
     return TheoremResult(status, script, verified, fault, len(tree.nodes), together.calls(), policy.calls)
 
 
-def begin_search(task: TheoremTask, session: Evaluator, files: SearchFiles) -> SearchJournal:
-    """Begin with the first line, or where the journal ends; JournalDiffers if that is one of another search."""
-    start = SearchStart(task.rules, session.root(), task.time)
-    if files.lines:
-        return resume(search_form(files.note), files.lines, files.write, start.first_line())
-    return SearchJournal(start, files.write, files.note)
-
-
 def drive_search(journal: SearchJournal, answer: Callable[[SearchTree, Sequence[Expand]], ExpandOutcome]) -> None:
     """Ask and tell until nothing more is asked: here alone, so that the journal has one order."""
     while True:
@@ -185,3 +181,10 @@ def drive_search(journal: SearchJournal, answer: Callable[[SearchTree, Sequence[
         if not (waiting := journal.policy.unanswered):
             return
         journal.tell(answer(journal.policy.tree, waiting))
+
+
+def found_script(tree: SearchTree, session: Evaluator) -> tuple[str, ...]:
+    """The proof, a line each; nothing where there is none."""
+    if tree.root.status != SOLVED:
+        return ()
+    return tuple(split_retry(line)[0] for line in proof_script(tree.root, session.prelude))
