@@ -1,10 +1,7 @@
 """Stages that search: `prove` for every goal of the bank, `pursue` for open goals of the ledger.
 
 Each attempt is in the ledger as soon as it has ended. `pursue` is behind `coppice bg`: ever larger budgets, for as
-long as there is time, in rounds over all goals.
-
-A sample is one of several independent attempts to prove the same goal; the first keeps the goal's own name and is what
-a search without samples would be."""
+long as there is time, in rounds over all goals."""
 
 from __future__ import annotations
 
@@ -55,11 +52,9 @@ def prove_bank(job: Job) -> None:
         )
         found = _search(job, lean, ledger, task, lambda line: print(line, file=journal))
         version = lean.version
-    records = (
-        sample_record(sample, outcome, found.attempts.get(sample.name, []))
-        for sample, outcome in zip(samples, found.outcomes, strict=True)
-    )
-    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in records))
+    pairs = zip(samples, found.outcomes, strict=True)
+    searched = (sample_record(sample, outcome, found.attempts.get(sample.name, [])) for sample, outcome in pairs)
+    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in searched))
     record = SearchRecord(
         timestamp=_utc_stamp(time.time()),
         started=_utc_stamp(started),

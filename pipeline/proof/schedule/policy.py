@@ -61,9 +61,7 @@ class ProofSchedule:
         self.version = 0  # grows with all that changes what comes next
 
     def add(self, goal: Goal, cached: float | None = None, known: Iterable[tuple[str, int]] = ()) -> None:
-        """`cached`: how often what is kept of the goal in the tactic cache has worked.
-
-        `known`: attempts, by strategy and level, of which it is recalled how they end; in the order they were made."""
+        """`cached`: how often what is kept of the goal in the tactic cache has worked; `known` as in Effort."""
         if goal.id in self._names:
             raise ValueError(f"two goals are called '{goal.id}'")
         self._names.add(goal.id)
