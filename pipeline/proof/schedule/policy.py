@@ -151,7 +151,7 @@ class ProofSchedule:
 
     @property
     def unanswered(self) -> list[Trial]:
-        return [effort.flying[number].trial for number, effort in self.flying.items()]
+        return [effort.flying[number][0] for number, effort in self.flying.items()]
 
     @property
     def is_finished(self) -> bool:
