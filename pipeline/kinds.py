@@ -159,7 +159,7 @@ ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"
 CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
 HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
-PURSUE: Ability[PursueModule] = Ability("flags", ("proof",))
+PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 
 
 def kind_of(item: Item) -> str:

@@ -17,6 +17,7 @@ from pipeline.mcts.run.evaluator import Evaluator
 from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.guides import Guide
+from pipeline.mcts.search.journal import SearchJournal, SearchStart
 from pipeline.mcts.search.nodes import STATUS_WORDS
 from pipeline.mcts.search.records import Budget, Expand, ExpandOutcome, Expansion, SearchRules
 from pipeline.proof.workers import micro
@@ -107,7 +108,7 @@ def searched(row: Row, theorem: Theorem, lean: Patient, how: How) -> Row:
 def by_micro(row: Row, session: Session, start: TacticState, how: How) -> None:
     """Asks without a family bring a goal to the front, and do not count."""
     search, calls = BestFirstSearch(start, start.goals), Counter[bool]()
-    while (ask := search.next()) is not None and calls[True] < how.calls:
+    while (ask := search.query) is not None and calls[True] < how.calls:
         search.learn(micro.as_answer(session.run_tac(ask.state, ask.tactic, ask.budget)))
         calls[bool(ask.family)] += 1
         row.calls = calls[True]
@@ -117,8 +118,7 @@ def by_micro(row: Row, session: Session, start: TacticState, how: How) -> None:
 
 def by_mcts(row: Row, session: Session, start: TacticState, how: How) -> None:
     trying = Evaluator(session, start, how.guide)
-    wanted = engine.TheoremTask(Theorem("", ""), rules(row.searcher, how), how.guide)
-    journalled = engine.begin_search(wanted, trying, engine.SearchFiles())
+    journalled = SearchJournal(SearchStart(rules(row.searcher, how), trying.root()), lambda line: None)
     journalled.policy = timed = Timed(journalled.policy)
     try:
         engine.drive_search(journalled, lambda tree, waiting: trying.answer(tree, waiting[0]))

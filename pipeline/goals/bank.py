@@ -9,7 +9,7 @@ import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from pipeline.core.text import plural
@@ -29,9 +29,6 @@ class Goal:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     line: int = 0
     key: str = ""  # as Lean computes it: equal keys are the same statement
-
-    def keyed(self, key: str) -> Goal:
-        return replace(self, key=key)
 
 
 @dataclass(frozen=True)

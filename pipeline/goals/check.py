@@ -5,6 +5,7 @@ A statement counts as false only where Lean takes a proof of the opposite: outri
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pipeline.errors import cut_text
 from pipeline.goals.bank import Bank, Goal, Refusal, letters, theorem_of, unknown_letter
@@ -72,7 +73,7 @@ def check_bank(bank: Bank, lean: Lean) -> Bank:
         if why:
             refused.append(Refusal(goal.line, goal.id, why))
         else:
-            found[key] = goal.keyed(key)
+            found[key] = replace(goal, key=key)
     return Bank(tuple(found.values()), tuple(sorted(refused, key=lambda each: each.line)))
 
 

@@ -55,11 +55,6 @@ def stays_inside(before: Sequence[str]) -> bool:
     return not _BEYOND.search(text) and not {*_DOTTED.findall(text)} - {*_TYPE.findall(text)}
 
 
-def proof_name(name: str) -> str:
-    """Name of a proof that no theorem has, since goals are called like theorems that there are."""
-    return f"«proof of {_NOT_IN_NAMES.sub('_', name)}»"
-
-
 def _head_lines(imports: Iterable[str], more: Iterable[str] = ()) -> list[str]:
     return [*(IMPORT + each for each in imports), *more, *(f"set_option {each}" for each in OPTIONS)]
 
@@ -88,7 +83,9 @@ def _theorem_text(proof: Proof) -> str:
     above = "\n" if "\n" in statement else " "
     below = "\n  " if "\n" in statement or "--" in statement else " "
     lines = [f"  {line}".rstrip() for tactic in proof.script for line in tactic.split("\n")]
-    return "\n".join([f"theorem {proof_name(proof.name)} :{above}{statement}{below}:= by", *lines])
+    # goals are called like theorems that there are: this name none has
+    name = f"«proof of {_NOT_IN_NAMES.sub('_', proof.name)}»"
+    return "\n".join([f"theorem {name} :{above}{statement}{below}:= by", *lines])
 
 
 def _public_section(commands: Sequence[str]) -> list[str]:

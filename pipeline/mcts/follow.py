@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -20,9 +21,7 @@ class MctsFollower:
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self._rows = next((target for target in targets if target.stage == ROWS), None)
         self._goals = {goal_of_target(target): target for target in targets if target.stage == GOAL}
-        self._compared: Target | None = None
-        self._reread = False  # the bank
-        self._looked: set[str] = set()  # goals that were looked at now
+        self._new: defaultdict[str, list[Target]] = defaultdict(list)  # made or recalled now, by stage
 
     def target_started(self, target: Target, new: bool) -> None: ...
 
@@ -30,32 +29,27 @@ class MctsFollower:
         if target.stage == SEARCH and outcome.status != FAILED:  # the journal is among the outputs now
             with suppress(FileNotFoundError):
                 os.unlink(journal_path(target))
-        if outcome.status not in (BUILT, RECALLED):
-            return
-        if target.stage == COMPARE:
-            self._compared = target
-        elif target.stage == ROWS:
-            self._reread = True
-        elif target.stage == GOAL:
-            self._looked.add(goal_of_target(target))
+        if outcome.status in (BUILT, RECALLED):
+            self._new[target.stage].append(target)
 
     def finish(self, stopped: bool) -> str:
         lines = [*self._bank_lines()]
-        if self._compared:
-            headline = comparison_headline(load(path_of_port(self._compared, "comparison.json")))
-            lines.append(f"{headline}. See {path_of_port(self._compared, 'comparison.html')}.")
+        for compared in self._new[COMPARE]:
+            headline = comparison_headline(load(path_of_port(compared, "comparison.json")))
+            lines.append(f"{headline}. See {path_of_port(compared, 'comparison.html')}.")
         return "".join(lines)
 
     def _bank_lines(self) -> Iterator[str]:
         """Refused rows, all of a bank that was read anew, else those looked at now; doubts about goals looked at."""
-        if self._rows is None or not (self._reread or self._looked):
+        looked_at, reread = {*map(goal_of_target, self._new[GOAL])}, bool(self._new[ROWS])
+        if self._rows is None or not (reread or looked_at):
             return
         # where all was compared every goal is up to date
-        known = self._goals if self._compared else {name: self._goals[name] for name in self._looked}
+        known = self._goals if self._new[COMPARE] else {name: self._goals[name] for name in looked_at}
         goals = {name: load(path_of_port(target, "goal.json")) for name, target in known.items()}
         rows = load(path_of_port(self._rows, ROW_INDEX))
-        refused = [each for each in row_refusals(rows, goals) if self._reread or each.id in self._looked]
-        looked = sorted((rows["lines"][name], name) for name in self._looked if REFUSED not in goals[name])
+        refused = [each for each in row_refusals(rows, goals) if reread or each.id in looked_at]
+        looked = sorted((rows["lines"][name], name) for name in looked_at if REFUSED not in goals[name])
         counted = [goal_from_json({**goals[name], "id": name, "line": line}) for line, name in looked]
         (bank,) = dict(self._rows.reads)["bank"]
         yield from bank_lines(bank, refused, counted, has_library(next(iter(self._goals.values()))))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.lean.backends.keys import toolchain_target
+from pipeline.lean.backends.keys import run_files, toolchain_target
 from pipeline.mcts.search.guides import LEDGER_PRIORS
 from pipeline.mcts.search.journal import REAL_TIME, mode_as_json
 from pipeline.mcts.spec.model import MctsSpec, Scenario
@@ -38,9 +38,9 @@ class SearchCell(NamedTuple):
 
 def plan(spec: MctsSpec) -> Iterator[Target]:
     yield toolchain_target(spec.name, spec.line, spec.lean)
-    rows = {ROWS: _goal_files(spec, ROWS), **_run_files(spec, ROW_INDEX)}
+    rows = {ROWS: _goal_files(spec, ROWS), **run_files(spec.name, ROW_INDEX)}
     yield _target(spec, ROWS, {"bank": (spec.bank,)}, rows, {"goals": [*spec.goals]})
-    toolchain = _run_files(spec, "toolchain.json")
+    toolchain = run_files(spec.name, "toolchain.json")
     for goal in spec.goals:
         # each row is shown to Lean by itself: an edit of the bank is one of the rows that it changes
         row, goal_file = _goal_files(spec, ROWS, goal), _goal_files(spec, "goals", goal)
@@ -49,7 +49,7 @@ def plan(spec: MctsSpec) -> Iterator[Target]:
     if spec.guides.priors == LEDGER_PRIORS:
         # the ledger grows with every search: it is read once for each word, and for each run
         params = {"as_of": spec.guides.as_of, "run": spec.name, "ledger": spec.ledger}
-        yield _target(spec, SHARES, toolchain, _run_files(spec, "shares.json"), params)
+        yield _target(spec, SHARES, toolchain, run_files(spec.name, "shares.json"), params)
     yield from (_search_target(spec, cell) for cell in search_cells(spec))
     yield _compare_target(spec)
 
@@ -71,7 +71,7 @@ def search_cells(spec: MctsSpec) -> Iterator[SearchCell]:
 def _search_target(spec: MctsSpec, cell: SearchCell) -> Target:
     scenario, seed, goal = cell
     shares = ("shares.json",) if spec.guides.priors == LEDGER_PRIORS else ()
-    reads = {"goal.json": _goal_files(spec, "goals", goal), **_run_files(spec, "toolchain.json", *shares)}
+    reads = {"goal.json": _goal_files(spec, "goals", goal), **run_files(spec.name, "toolchain.json", *shares)}
     writes = {port: (cell.path(spec.name, port),) for port in SEARCH_FILES}
     sessions = spec.lean.processes if scenario.time == REAL_TIME else 1
     params = {
@@ -94,9 +94,9 @@ def _compare_target(spec: MctsSpec) -> Target:
         "bank": spec.bank,
     }
     summaries = tuple(cell.path(spec.name, "summary.json") for cell in cells)
-    own = _run_files(spec, ROW_INDEX, "toolchain.json")
+    own = run_files(spec.name, ROW_INDEX, "toolchain.json")
     reads = {"summaries": summaries, "goals": _goal_files(spec, "goals"), **own}
-    return _target(spec, COMPARE, reads, _run_files(spec, *COMPARE_FILES), params)
+    return _target(spec, COMPARE, reads, run_files(spec.name, *COMPARE_FILES), params)
 
 
 def shared_settings(spec: MctsSpec) -> dict[str, Any]:
@@ -131,7 +131,3 @@ def _target(
 def _goal_files(spec: MctsSpec, folder: str, *goals: str) -> tuple[str, ...]:
     """The file of each of these goals; of all, where none is named."""
     return tuple(f"runs/{spec.name}/{folder}/{goal}.json" for goal in goals or spec.goals)
-
-
-def _run_files(spec: MctsSpec, *names: str) -> Files:
-    return {name: (f"runs/{spec.name}/{name}",) for name in names}

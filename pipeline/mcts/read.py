@@ -16,6 +16,7 @@ from pipeline.mcts.spec import scenario
 from pipeline.mcts.spec.model import GuideNames, MctsSpec
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Schema, Table, Values
+from pipeline.store.files import read_bytes
 from pipeline.store.state import signature
 
 MOST_CALLS, MOST_SEEDS, MOST_SEED, MOST_ATTEMPTS = 10_000_000, 1000, 2**31, 1000
@@ -159,8 +160,7 @@ def _goals(top: Values) -> tuple[tuple[str, ...], Mapping[str, int]]:
 
 def bank_ids(bank: str) -> tuple[str, ...]:
     try:
-        with open(bank, "rb") as file:
-            rows = read_bank(file.read())
+        rows = read_bank(read_bytes(bank))
     except OSError as error:
         tip = f"`coppice {bank.split('/')[1]}` may make it" if bank.startswith("runs/") else "it has a goal in each row"
         raise SpecError(f"bank: {bank} cannot be read: {error.strerror}; {tip}") from error

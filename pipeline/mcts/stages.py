@@ -21,6 +21,7 @@ from pipeline.mcts.report.figures import REFUSED, SearchFigures, row_refusals, s
 from pipeline.mcts.report.page import comparison_page
 from pipeline.mcts.search.guides import family_shares
 from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
+from pipeline.store.files import read_bytes
 from pipeline.store.records import load, save, write
 
 # Of a row, what decides a search; the rest may be edited.
@@ -29,8 +30,7 @@ DECIDING_FIELDS = ("text", "context")
 
 def split_bank(job: JobFiles) -> None:
     """Split the bank into rows. Their places stand apart from them: a row that is moved is the same goal."""
-    with open(input_path(job, "bank"), "rb") as file:
-        bank = read_bank(file.read())
+    bank = read_bank(read_bytes(input_path(job, "bank")))
     found, asked = {goal.id: asdict(goal) for goal in bank.goals}, job.target.params["goals"]
     for name, path in zip(asked, job.writes["rows"], strict=True):
         if name not in found:

@@ -23,18 +23,16 @@ class ProofFollower:
             self._ended[target.stage] = target
 
     def finish(self, stopped: bool) -> str:
-        return "".join([*self._bank_lines(), *self._results()])
+        return "".join(self._lines())
 
-    def _bank_lines(self) -> Iterator[str]:
-        """Lines about the rows of a bank read just now."""
+    def _lines(self) -> Iterator[str]:
+        """Lines about the rows of a bank read just now, and about new results."""
         if target := self._ended.get("bank"):
             (path,) = dict(target.reads)["bank"]
             bank = bank_from_json(load(path_of_port(target, "bank.json")))
             yield from bank_lines(path, bank.refused, bank.goals, has_library(target))
-
-    def _results(self) -> Iterator[str]:
-        if "report" in self._ended:
-            path = path_of_port(self._ended["report"], "results.json")
+        if target := self._ended.get("report"):
+            path = path_of_port(target, "results.json")
             yield f"{results_headline(load(path))}. See {path}."
 
 

@@ -1,21 +1,21 @@
-"""Targets of a proof run: a pure function of the spec.
+"""Targets of a proof run, a pure function of the spec; and those of a pursuit, which no spec stands for.
 
 Limits that do not decide a result (processes, rooms, load) are no part of any recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pipeline.core.graph import Limits, Ports, Target
+from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.lean.backends.keys import toolchain_target
+from pipeline.lean.backends.keys import run_files, toolchain_target
 from pipeline.proof.spec.model import ProofSpec, StrategyWorker
 from pipeline.proof.workers.table import worker_code
 
-# stage -> what it reads, and what it writes; `bank` is the spec's, others are of the run.
+# stage -> what it reads of the run, the spec's bank apart, and what it writes.
 FILES = {
-    "bank": (("bank", "toolchain.json"), ("bank.json",)),
+    "bank": (("toolchain.json",), ("bank.json",)),
     "prove": (("bank.json", "toolchain.json"), ("search.json", "proofs.jsonl", "journal.jsonl")),
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
     "report": (
@@ -28,13 +28,9 @@ FILES = {
 def plan(spec: ProofSpec) -> Iterator[Target]:
     yield toolchain_target(spec.name, spec.line, spec.lean)
     for stage, params in PARAMS.items():
-        reads, writes = (_ports(spec, names) for names in FILES[stage])
+        reads, writes = (tuple(run_files(spec.name, *names).items()) for names in FILES[stage])
+        reads = (("bank", (spec.bank,)), *reads) if stage == "bank" else reads
         yield Target(f"{spec.name}:{stage}", stage, reads, writes, params(spec), Limits(), spec.line)
-
-
-def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
-    """A port for each file, called like it."""
-    return tuple((name, (spec.bank if name == "bank" else f"runs/{spec.name}/{name}",)) for name in names)
 
 
 def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
@@ -59,3 +55,19 @@ PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
     "check": lambda spec: {LIMITS: {"lean": spec.lean._asdict(), "ledger": spec.ledger}},
     "report": lambda spec: {"pass_at": [*spec.pass_at]},
 }
+
+# Budgets grow as often as this: nobody waits for the last of them.
+PURSUIT_LEVELS = 12
+PURSUE = "pursue"
+
+
+def pursuit(spec: ProofSpec, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
+    """Works on what is open in the ledger, or of `bank` alone, with ever larger budgets.  `stamp` is never the same."""
+    asked = spec._replace(search=spec.search._replace(levels=PURSUIT_LEVELS, timeout=seconds, samples=1))
+    reads, writes = run_files(spec.name, "toolchain.json"), run_files(spec.name, f"{PURSUE}.json")
+    ports = (*reads.items(), *([("bank.json", (bank,))] if bank else [])), tuple(writes.items())
+    params = {**prove_params(asked), "stamp": stamp}
+    return [
+        toolchain_target(spec.name, spec.line, spec.lean),
+        Target(f"{spec.name}:{PURSUE}", PURSUE, *ports, params, Limits(), spec.line),
+    ]

@@ -58,7 +58,8 @@ def results_record(
         "samples": search.samples,
         "toolchain": search.toolchain,
         "goals_refused": len(bank.refused),
-        "raised": worker_mistakes(records),
+        # the different mistakes of workers that ended attempts, in the order in which they came up
+        "raised": [*dict.fromkeys(each.error for one in records for each in one.attempts if each.raised)],
         "goals": [_goal_record(name, each) for name, each in by_goal.items()],
     }
 
@@ -92,12 +93,6 @@ def strategy_counts(records: Iterable[SampleRecord], names: Iterable[str]) -> di
     return counts
 
 
-def worker_mistakes(records: Iterable[SampleRecord]) -> list[str]:
-    """The different mistakes of workers that ended attempts, in the order in which they came up."""
-    errors = (attempt.error for each in records for attempt in each.attempts if attempt.raised)
-    return [*dict.fromkeys(errors)]
-
-
 def pass_at_k(goals: Iterable[Sequence[SampleRecord]], k: int) -> float | None:
     """The chance that one of `k` samples is a proof, without bias from there being more; the mean over all goals.
 
@@ -106,15 +101,15 @@ def pass_at_k(goals: Iterable[Sequence[SampleRecord]], k: int) -> float | None:
     return round(sum(chances) / len(chances), 6) if chances else None
 
 
-def first_proof(samples: Sequence[SampleRecord]) -> SampleRecord | None:
-    """The first sample of a goal that has a proof."""
-    return next((one for one in samples if one.is_proved), None)
+def best_sample(samples: Sequence[SampleRecord]) -> SampleRecord:
+    """The first sample of a goal that has a proof, or else the first."""
+    return next((one for one in samples if one.is_proved), samples[0])
 
 
 def time_to_proof(samples: Sequence[SampleRecord]) -> float | None:
     """Seconds of attempts until the first proof, of the first sample that has one."""
-    won = first_proof(samples)
-    return won.seconds if won else None
+    best = best_sample(samples)
+    return best.seconds if best.is_proved else None
 
 
 def sorted_quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -123,7 +118,7 @@ def sorted_quantile(ordered: Sequence[float], part: float) -> float | None:
 
 
 def _goal_record(name: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
-    won = first_proof(samples) or samples[0]
+    won = best_sample(samples)
     return {
         "id": name,
         "solved": won.is_proved,
@@ -153,10 +148,10 @@ def results_csv(records: Iterable[SampleRecord]) -> str:
 
 def proofs_of(records: Iterable[SampleRecord]) -> list[Proof]:
     """The proofs to be written as Lean, the first of each goal, in the order of the bank."""
-    firsts = [won for each in group_by_goal(records).values() if (won := first_proof(each))]
     return [
-        Proof(won.of.goal.id, theorem_of(won.of.goal), won.tactics, f"{won.strategy}, {won.seconds:.3g} s")
-        for won in firsts
+        Proof(best.of.goal.id, theorem_of(best.of.goal), best.tactics, f"{best.strategy}, {best.seconds:.3g} s")
+        for best in map(best_sample, group_by_goal(records).values())
+        if best.is_proved
     ]
 
 
@@ -226,7 +221,7 @@ def _goals_table(records: Sequence[SampleRecord]) -> Iterator[str]:
 
 
 def _goal_row(name: str, samples: Sequence[SampleRecord]) -> list[str]:
-    first = first_proof(samples) or samples[0]
+    first = best_sample(samples)
     goal = first.of.goal
     statement = "\n".join([*goal.context, goal.text])
     below = "\n".join(first.tactics) if first.is_proved else first.why

@@ -1,10 +1,7 @@
 """Stages that search: `prove` for every goal of the bank, `pursue` for open goals of the ledger.
 
 Each attempt is in the ledger as soon as it has ended. `pursue` is behind `coppice bg`: ever larger budgets, for as
-long as there is time, in rounds over all goals.
-
-A sample is one of several independent attempts to prove the same goal; the first keeps the goal's own name and is what
-a search without samples would be."""
+long as there is time, in rounds over all goals."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from pipeline.proof.run.attempt import FinishedAttempt
 from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, SearchTask, search_goals
 from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalOutcome, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
-from pipeline.proof.workers.table import make_workers, sample_workers
+from pipeline.proof.workers.table import make_workers
 from pipeline.store.records import Record, load, save, save_lines
 
 STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
@@ -38,31 +35,26 @@ def prove_bank(job: Job) -> None:
     settings, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
     goals = bank_from_json(load(input_path(job, "bank.json"))).goals
     samples = [Sample(goal, n) for goal in goals for n in range(settings.samples)]
+    seeds = {sample.name: sample_seed(sample.number, settings.seed) for sample in samples}
     begun, started = time.monotonic(), time.time()
     with (
         Ledger(limits["ledger"]) as ledger,
         closing(open_lean(job)) as lean,
         open(output_path(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
     ):
-        by_sample = {
-            n: make_workers(settings.strategies, params, lean, sample_seed(n, settings.seed))
-            for n in range(settings.samples)
-        }
         task = SearchTask(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=schedule_rules(settings, pace),
-            workers=sample_workers(by_sample, {sample.name: sample.number for sample in samples}),
-            config=config_key(params["codes"], samples, settings.seed),
+            workers=make_workers(settings.strategies, params, lean, seeds),
+            config=config_key(params["codes"], seeds),
             use_cache=settings.tactic_cache and settings.samples == 1,
             deadline=settings.timeout,
         )
         found = _search(job, lean, ledger, task, lambda line: print(line, file=journal))
         version = lean.version
-    records = (
-        sample_record(sample, outcome, found.attempts.get(sample.name, []))
-        for sample, outcome in zip(samples, found.outcomes, strict=True)
-    )
-    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in records))
+    pairs = zip(samples, found.outcomes, strict=True)
+    searched = (sample_record(sample, outcome, found.attempts.get(sample.name, [])) for sample, outcome in pairs)
+    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in searched))
     record = SearchRecord(
         timestamp=_utc_stamp(time.time()),
         started=_utc_stamp(started),
@@ -109,10 +101,9 @@ def sample_seed(sample: int, seed: int) -> str:
     return f"sample {sample} seed {seed}" if sample else ""
 
 
-def config_key(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -> Callable[[Goal, str], str]:
+def config_key(codes: Mapping[str, str], seeds: Mapping[str, str]) -> Callable[[Goal, str], str]:
     """A further sample of a goal is another attempt, though all else is the same."""
-    seeds = {sample.name: sample_seed(sample.number, seed) for sample in samples}
-    return lambda goal, strategy: f"{codes[strategy]} {seeds[goal.id]}".rstrip()
+    return lambda goal, strategy: f"{codes[strategy]} {seeds.get(goal.id, '')}".rstrip()
 
 
 def config_record(settings: SearchSettings, pace: Pace, profile: int | None) -> Record:
@@ -164,8 +155,8 @@ def pursue_open_goals(job: Job) -> None:
         task = SearchTask(
             goals=goals,
             rules=replace(schedule_rules(settings, Pace(**limits["pace"])), rounds=True),
-            workers=make_workers(settings.strategies, params, lean),
-            config=lambda _, strategy: params["codes"][strategy],
+            workers=make_workers(settings.strategies, params, lean, {}),
+            config=config_key(params["codes"], {}),
             use_cache=settings.tactic_cache,
             deadline=settings.timeout,
         )

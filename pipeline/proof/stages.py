@@ -7,7 +7,7 @@ the results. A changed result of a stage needs a higher number in its code strin
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -20,19 +20,18 @@ from pipeline.lean.backends import table as backends
 from pipeline.lean.backends.table import open_lean, proof_fault, required_imports, with_lean_faults
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, JobFiles, Stage, input_path, output_path
-from pipeline.proof.records import SampleRecord, SearchRecord, load_samples
+from pipeline.proof.records import SearchRecord, load_samples
 from pipeline.proof.report import proofs_of, results_csv, results_page, results_record, with_check_results
 from pipeline.proof.search_stage import prove_bank, pursue_open_goals
+from pipeline.store.files import read_bytes
 from pipeline.store.records import load, save, write
 
 
 def record_bank(job: Job) -> None:
-    with open(input_path(job, "bank"), "rb") as file:
-        rows = read_bank(file.read())
+    path, first = input_path(job, "bank"), ""
     with closing(open_lean(job)) as lean:
-        found = check_bank(rows, lean)
+        found = check_bank(read_bank(read_bytes(path)), lean)
     if not found.goals:  # another file than was meant, or wrong as a whole
-        path, first = input_path(job, "bank"), ""
         if found.refused:
             count, line = plural(len(found.refused), "row"), refusal_line(path, found.refused[0])
             first = f"; of {count} none counts, the first: {line}"
@@ -41,36 +40,25 @@ def record_bank(job: Job) -> None:
 
 
 def check_proofs(job: Job) -> None:
-    """Whole scripts: what a search left behind in its processes has no part in this.
-
-    A proof that does not hold is refused in the ledger, too, before that is written: its goal is open again there."""
+    """Check each proof; one that does not hold is refused in the ledger first, where its goal is open again."""
     found = [each for each in load_samples(input_path(job, "proofs.jsonl")) if each.is_proved]
     params = job.target.params["limits"]
     limits = params["lean"]
     with closing(open_lean(job)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
         faults = threads.map(lambda one: proof_fault(lean, theorem_of(one.of.goal), one.tactics), found)
         checked = dict(zip([each.of.name for each in found], faults, strict=True))
-        refuse(params["ledger"], lean.version, found, checked)
+        if wrong := [each for each in found if checked[each.of.name]]:
+            with Ledger(params["ledger"]) as ledger:
+                for each in wrong:
+                    why = f"not verified: {checked[each.of.name]}"
+                    ledger.refuse(each.of.goal.key, lean.version, each.tactics, why).result()
         record = {"checked": checked, "toolchain": lean.version, "imports": required_imports(limits)}
         save(output_path(job, "checked.json"), record)
 
 
-def refuse(ledger: str, toolchain: str, proofs: Iterable[SampleRecord], checked: Mapping[str, str]) -> None:
-    """Refuse in the ledger what `checked` has something against."""
-    wrong = [each for each in proofs if checked[each.of.name]]
-    if not wrong:
-        return
-    with Ledger(ledger) as writing:
-        for each in wrong:
-            why = f"not verified: {checked[each.of.name]}"
-            writing.refuse(each.of.goal.key, toolchain, each.tactics, why).result()
-
-
 def write_report(job: JobFiles) -> None:
-    bank, search = (
-        bank_from_json(load(input_path(job, "bank.json"))),
-        SearchRecord(**load(input_path(job, "search.json"))),
-    )
+    bank = bank_from_json(load(input_path(job, "bank.json")))
+    search = SearchRecord(**load(input_path(job, "search.json")))
     checked = load(input_path(job, "checked.json"))
     found = with_check_results(load_samples(input_path(job, "proofs.jsonl")), checked["checked"])
     results = results_record(bank, search, found, job.target.params["pass_at"])

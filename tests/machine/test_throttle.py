@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pipeline.build.project import RunPlan
 from pipeline.commands.build import job_count
 from pipeline.machine import load
-from pipeline.proof.schedule.policy import Throttle, smooth_load, throttle_sleep
+from pipeline.proof.schedule.policy import ProofSchedule, smooth_load, throttle_sleep
+from pipeline.proof.schedule.records import ScheduleRules, Strategy
 
 
 def test_the_documented_formulas() -> None:
@@ -27,13 +28,10 @@ def test_one_sleeps_only_above_the_target_and_never_longer_than_a_second(ema: fl
 
 
 def test_a_spike_is_smoothed_away() -> None:
-    quiet = Throttle(0.5)
-    assert quiet.read(4.0).sleep == 0
-    busy = quiet
-    for _ in range(50):
-        busy = busy.read(4.0)
-    assert busy.sleep == 1.0
-    assert busy.cpu_ema == pytest.approx(4.0, abs=0.1)
+    schedule = ProofSchedule(ScheduleRules((Strategy("micro", 1.0),), cpu_target=0.5))
+    assert schedule.load(4.0) == 0
+    assert [schedule.load(4.0) for _ in range(50)][-1] == 1.0
+    assert schedule.cpu_ema == pytest.approx(4.0, abs=0.1)
 
 
 def machine(root: Path, cgroup: str, **files: str) -> Path:

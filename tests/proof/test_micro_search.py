@@ -17,7 +17,7 @@ class Answers:
         self.asked: list[tuple[str, str, float]] = []
 
     def told(self, search: BestFirstSearch) -> TacticAnswer:
-        ask = search.next()
+        ask = search.query
         assert ask is not None
         first, *others = ask.state
         if ask.tactic.startswith("(rotate_left "):
@@ -38,7 +38,7 @@ def goals(targets: tuple[str, ...]) -> tuple[str, ...]:
 def searched(target: str, table: Table, options: SearchOptions | None = None) -> tuple[BestFirstSearch, Answers]:
     search, answers = BestFirstSearch((target,), goals((target,)), options), Answers(table)
     for _ in range(PROOFS):
-        if search.next() is None:
+        if search.query is None:
             break
         search.learn(answers.told(search))
     return search, answers
@@ -49,7 +49,7 @@ CONSTRUCTOR = {("p ∧ q", "constructor"): ["p", "q"], ("p", "grind -verbose"): 
 
 def test_a_tactic_that_leaves_two_goals_needs_both():
     search, _ = searched("p ∧ q", CONSTRUCTOR)
-    assert search.next() is None
+    assert search.query is None
     assert search.script is None
 
 
@@ -115,4 +115,4 @@ def test_the_same_answers_give_the_same_search():
 def test_every_family_may_be_the_only_one():
     for family in moves.FAMILIES:
         search, _ = searched("q", {}, SearchOptions(families=frozenset({family})))
-        assert search.next() is None
+        assert search.query is None

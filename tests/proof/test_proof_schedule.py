@@ -130,7 +130,7 @@ def test_a_bandit_sees_what_a_goal_withstood() -> None:
     some = schedule(1, "a", "b", speculate=1)
     end(some, asked(some))
     second = asked(some)
-    assert "failed a 0" in some.flying[second.number].flying[second.number].shape.traits
+    assert "failed a 0" in some.flying[second.number].flying[second.number][1].traits
 
 
 def test_a_goal_without_a_place_waits_and_is_tried_when_there_is_one() -> None:
@@ -197,7 +197,7 @@ def test_what_is_cancelled_is_no_failure(case: Case, name: str) -> None:
     after.bandit = run.journalled.policy.bandit
     after.add(goal(0))
     before, arms = deepcopy(vars(after.bandit)), strategies(after)
-    assert {end(after, flight.trial, CANCELLED) for flight in [*after.flying[1].flying.values()]} == {()}
+    assert {end(after, trial, CANCELLED) for trial, _ in [*after.flying[1].flying.values()]} == {()}
     assert vars(after.bandit) == before
     assert (after.outcomes()[0].status, after.outcomes()[0].attempts) == (FRONTIER, 0)
     assert strategies(after) == arms

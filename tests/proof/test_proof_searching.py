@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from pipeline.proof.run.engine import SearchResult, SearchSite, SearchTask, sear
 from pipeline.proof.schedule.records import EXHAUSTED, SOLVED, ScheduleRules, WorkerResult
 
 Search = Callable[..., SearchResult]
-GOALS = [goal(number).keyed(f"key {number}") for number in range(4)]
+GOALS = [replace(goal(number), key=f"key {number}") for number in range(4)]
 START, CHECK = 7.0, 0.5  # seconds
 
 

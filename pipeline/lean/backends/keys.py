@@ -71,10 +71,15 @@ def lean_field(defaults: LeanKeys, meaning: str) -> Field:
     return Field("lean", Reader(read, table.schema), meaning, defaults, without="`wasm`")
 
 
+def run_files(run: str, *names: str) -> dict[str, tuple[str, ...]]:
+    """Files of a run, each by a port that is called like it."""
+    return {name: (f"runs/{run}/{name}",) for name in names}
+
+
 def toolchain_target(run: str, line: int, lean: LeanKeys) -> Target:
     """`line`: of the spec in its file."""
     reads = (("project", (lean.project,)),) if lean.project else ()
-    writes = (("toolchain.json", (f"runs/{run}/toolchain.json",)),)
+    writes = tuple(run_files(run, "toolchain.json").items())
     params = {"backend": lean.backend, "project": lean.project}
     return Target(f"{run}:{TOOLCHAIN}", TOOLCHAIN, reads, writes, params, Limits(), line)
 

@@ -125,6 +125,6 @@ def record_toolchain(job: Job) -> None:
     save(output_path(job, "toolchain.json"), record)
 
 
-# In words that results of earlier versions are known by; then what decides how a Lean answers.
+# In words that results of earlier versions are known by; and what of this package decides how a Lean answers.
 CODE = f"proof.toolchain/1 {cache.repl_fingerprint()} {toolchain_key()}"
 STAGES = {"toolchain": Stage(CODE, with_lean_faults(record_toolchain))}

@@ -116,63 +116,6 @@ class PendingWrite(NamedTuple):
     saved: Future[None]
 
 
-class LedgerWriter:
-    """A thread of its own, since a commit waits for the disk; what comes in meanwhile is gathered for the next."""
-
-    def __init__(self, path: str) -> None:
-        self._path, self._db = path, open_to_write(path)
-        self._queue: SimpleQueue[PendingWrite | None] = SimpleQueue()
-        self._lock, self._closed = Lock(), False
-        self._thread = Thread(target=self._work, name=f"ledger {path}", daemon=True)
-        self._thread.start()
-
-    def write(self, *statements: tuple[str, Sequence[Sequence[Any]]]) -> Future[None]:
-        saved: Future[None] = Future()
-        saved.set_running_or_notify_cancel()  # from here on it cannot be cancelled: what is finished is kept
-        with self._lock:
-            if self._closed:
-                raise LedgerProblem(f"{self._path}: closed already")
-            self._queue.put(PendingWrite(statements, saved))
-        return saved
-
-    def close(self) -> None:
-        """End the thread after all that was handed in is saved."""
-        with self._lock:
-            first, self._closed = not self._closed, True
-        if first:
-            self._queue.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        going = True
-        while going:
-            batch = [self._queue.get()]
-            while not self._queue.empty() and len(batch) < MOST:
-                batch.append(self._queue.get())
-            going = None not in batch
-            self._save([write for write in batch if write is not None])
-        self._db.close()
-
-    def _save(self, batch: Sequence[PendingWrite]) -> None:
-        """Commit all or nothing; a fault is raised by the futures."""
-        try:
-            with sqlite_problems(self._path):
-                self._commit(batch)
-        except Exception as error:  # noqa: BLE001 - any: without this thread all futures would wait for ever
-            for write in batch:
-                write.saved.set_exception(error)
-        else:
-            for write in batch:
-                write.saved.set_result(None)
-
-    def _commit(self, batch: Sequence[PendingWrite]) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        with self._db:  # commits, or rolls back
-            for write in batch:
-                for statement, rows in write.statements:
-                    self._db.executemany(statement, rows)
-
-
 # Of two equal attempts made at the same time, one with a proof counts.
 _ATTEMPT = f"""
 {insert_into("attempts", ATTEMPT_COLUMNS)}
@@ -215,47 +158,95 @@ _NOT_AGAIN = "UPDATE tactic_cache SET success_rate = 0 WHERE goal_hash = ? AND t
 class Ledger(LedgerReader):
     """Opened to write: by one thread of this process, while any number of threads and processes read.
 
-    A write is on the disk when the future that its method returns is done."""
+    A write is on the disk when the future that its method returns is done. A commit waits for the disk; what comes in
+    meanwhile is gathered for the next."""
 
     def __init__(self, path: str) -> None:
-        self._writer = LedgerWriter(path)
+        self._writing = open_to_write(path)
         try:
             super().__init__(path)
         except BaseException:
-            self._writer.close()
+            self._writing.close()
             raise
+        self._queue: SimpleQueue[PendingWrite | None] = SimpleQueue()
+        self._handing_in, self._closed = Lock(), False
+        self._thread = Thread(target=self._work, name=f"ledger {path}", daemon=True)
+        self._thread.start()
 
     def add_goals(self, goals: Iterable[Goal], renew: bool = True) -> Future[None]:
         """Add goals. `renew`: goals already there get the new difficulty and priority."""
-        return self._writer.write((_RENEW if renew else _LEAVE, [*map(goal_row, goals)]))
+        return self._write((_RENEW if renew else _LEAVE, [*map(goal_row, goals)]))
 
     def record(self, attempt: Attempt) -> Future[None]:
         """Record an attempt, once for each key; a proof goes into the tactic cache with it."""
         proof = [(attempt.key.goal_hash, json_list(attempt.tactics), attempt.time_seconds)]
         found = proof if attempt.success and attempt.verified else []
-        return self._writer.write((_ATTEMPT, [attempt_row(attempt)]), (_FOUND, found))
+        return self._write((_ATTEMPT, [attempt_row(attempt)]), (_FOUND, found))
 
     def refuse(self, goal_hash: str, toolchain: str, tactics: Iterable[str], why: str) -> Future[None]:
         """Refuse a proof: the goal is open again, and its tactics are not what is tried first."""
         script = json_list(tactics)
         refused = (_REFUSED, [(storable_text(why), goal_hash, toolchain, script)])
-        return self._writer.write(refused, (_NOT_AGAIN, [(goal_hash, script)]))
+        return self._write(refused, (_NOT_AGAIN, [(goal_hash, script)]))
 
     def used_cached_tactics(self, goal_hash: str, held: bool, seconds: float) -> Future[None]:
         """Count one more use of the cached tactics."""
-        return self._writer.write((_USED, [(int(held), seconds, goal_hash)]))
+        return self._write((_USED, [(int(held), seconds, goal_hash)]))
 
     def update_premise_cache(self, goal_hash: str, model: str, premises: Iterable[str]) -> Future[None]:
         """Cache the premises that `model` selected for a goal, the best first."""
-        return self._writer.write((_PREMISES, [(goal_hash, model, json_list(premises))]))
+        return self._write((_PREMISES, [(goal_hash, model, json_list(premises))]))
 
     def flush(self) -> None:
         """Wait until everything that was handed in is saved."""
-        self._writer.write().result()
+        self._write().result()
 
     def close(self) -> None:
+        """End the thread after all that was handed in is saved."""
         super().close()
-        self._writer.close()  # the last one out may write: it leaves one file behind, not three
+        with self._handing_in:
+            first, self._closed = not self._closed, True
+        if first:
+            self._queue.put(None)
+        self._thread.join()  # the last one out may write: it leaves one file behind, not three
+
+    def _write(self, *statements: tuple[str, Sequence[Sequence[Any]]]) -> Future[None]:
+        saved: Future[None] = Future()
+        saved.set_running_or_notify_cancel()  # from here on it cannot be cancelled: what is finished is kept
+        with self._handing_in:
+            if self._closed:
+                raise LedgerProblem(f"{self._path}: closed already")
+            self._queue.put(PendingWrite(statements, saved))
+        return saved
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            batch = [self._queue.get()]
+            while not self._queue.empty() and len(batch) < MOST:
+                batch.append(self._queue.get())
+            going = None not in batch
+            self._save([write for write in batch if write is not None])
+        self._writing.close()
+
+    def _save(self, batch: Sequence[PendingWrite]) -> None:
+        """Commit all or nothing; a fault is raised by the futures."""
+        try:
+            with sqlite_problems(self._path):
+                self._commit(batch)
+        except Exception as error:  # noqa: BLE001 - any: without this thread all futures would wait for ever
+            for write in batch:
+                write.saved.set_exception(error)
+        else:
+            for write in batch:
+                write.saved.set_result(None)
+
+    def _commit(self, batch: Sequence[PendingWrite]) -> None:
+        self._writing.execute("BEGIN IMMEDIATE")
+        with self._writing:  # commits, or rolls back
+            for write in batch:
+                for statement, rows in write.statements:
+                    self._writing.executemany(statement, rows)
 
     def __enter__(self) -> Self:
         return self

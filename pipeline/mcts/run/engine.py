@@ -151,9 +151,14 @@ def prove_theorem(
         return Evaluator(*lean.open(task.theorem, until), task.guide)
 
     stop = stop or Event()
+    files = files or SearchFiles()
     try:
         with closing(Sessions(open_one, task.time, sessions, stop)) as together:
-            journal = begin_search(task, together.idle(), files or SearchFiles())
+            start = SearchStart(task.rules, together.idle().root(), task.time)
+            if lines := files.lines:  # it goes on where they end; JournalDiffers if they are of another search
+                journal = resume(search_form(files.note), lines, files.write, start.first_line())
+            else:
+                journal = SearchJournal(start, files.write, files.note)
             drive_search(journal, together.answer)
             together.interrupt_all()
             policy, tree = journal.policy, journal.policy.tree
@@ -167,14 +172,6 @@ def prove_theorem(
         raise Interrupted
     verified, status = bool(script) and not fault, STATUS_WORDS[tree.root.status]
     return TheoremResult(status, script, verified, fault, len(tree.nodes), together.calls(), policy.calls)
-
-
-def begin_search(task: TheoremTask, session: Evaluator, files: SearchFiles) -> SearchJournal:
-    """Begin with the first line, or where the journal ends; JournalDiffers if that is one of another search."""
-    start = SearchStart(task.rules, session.root(), task.time)
-    if files.lines:
-        return resume(search_form(files.note), files.lines, files.write, start.first_line())
-    return SearchJournal(start, files.write, files.note)
 
 
 def drive_search(journal: SearchJournal, answer: Callable[[SearchTree, Sequence[Expand]], ExpandOutcome]) -> None:

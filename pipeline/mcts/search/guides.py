@@ -81,11 +81,7 @@ def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:
 
 
 LEDGER_PRIORS = "ledger"
-PRIORS: Mapping[str, Weigh] = {
-    "uniform": lambda move, shares: 1.0,
-    "moves": cost_weight,
-    LEDGER_PRIORS: ledger_weight,
-}
+PRIORS: Mapping[str, Weigh] = {"uniform": lambda move, shares: 1.0, "moves": cost_weight, LEDGER_PRIORS: ledger_weight}
 UNBUILT_PRIORS = {"generator": "a model that writes tactics for a goal"}
 
 

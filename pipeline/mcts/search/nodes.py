@@ -144,7 +144,6 @@ def weakest_child(action: Action, mark: int) -> GoalNode | None:
 
 
 def mark_solved(action: Action) -> None:
-    """The first proof of a goal stays its proof: it rests on goals that were proved before, so there is no circle."""
     action.status, action.owner.status = SOLVED, SOLVED
     action.owner.proof, action.owner.value = action, 1.0
 

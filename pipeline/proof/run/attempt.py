@@ -185,17 +185,11 @@ class AttemptStore:
     """`config`: what of a strategy decides an attempt at a goal, besides its budget and the toolchain."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        processes: Processes,
-        config: Callable[[Goal, str], str],
-        toolchain: str,
-        run: str,
-        clock: Callable[[], float] = time.time,
+        self, ledger: Ledger, processes: Processes, config: Callable[[Goal, str], str], toolchain: str, run: str
     ) -> None:
         self.by_goal: dict[str, list[FinishedAttempt]] = {}  # in the order they ended
         self._ledger, self._processes, self._config = ledger, processes, config
-        self._toolchain, self._run, self._clock = toolchain, run, clock
+        self._toolchain, self._run = toolchain, run
 
     def earlier_attempts(self, goal: Goal, rules: ScheduleRules) -> dict[tuple[str, int], bool]:
         """Attempts of such a search that were made before, by strategy and level, in that order; is it a proof?"""
@@ -237,7 +231,7 @@ class AttemptStore:
             goal_text=goal.text,
             success=result.success,
             time_seconds=result.time_seconds,
-            timestamp=self._clock(),
+            timestamp=time.time(),
             tactics=result.tactics,
             error=result.error,
             verified=result.success,

@@ -53,9 +53,7 @@ class GoalShape(NamedTuple):
 
 
 class Bandit(Protocol):
-    """Rule of choice without random numbers: the same attempts give the same choices.  Ties go to the first arm.
-
-    It learns from attempts that ended by themselves; one that was cancelled says nothing about its arm."""
+    """Rule of choice.  It learns from attempts that ended by themselves: one that was cancelled says nothing."""
 
     def choose(self, arms: Sequence[str], shape: GoalShape) -> str:
         """Choose the arm to try next."""

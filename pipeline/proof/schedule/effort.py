@@ -113,16 +113,11 @@ class GoalQueues:
 LEFT_AT_NEXT_LEVEL = 0.5
 
 
-class TrialInFlight(NamedTuple):
-    """A trial that runs, and what the bandit saw of the goal when it chose it."""
-
-    trial: Trial
-    shape: GoalShape
-
-
 @dataclass
 class Effort:
     """`arms` are the strategies left at this level, in the order of the rules; `shape` is what bandits see of the goal.
+
+    `flying`: trials that run, each with the shape by which it was chosen.
 
     `known`: attempts, by strategy and level, of which it is recalled how they end; in the order they were made.
 
@@ -135,7 +130,7 @@ class Effort:
     shape: GoalShape
     known: tuple[tuple[str, int], ...] = ()
     level: int = 0
-    flying: dict[int, TrialInFlight] = field(default_factory=dict)
+    flying: dict[int, tuple[Trial, GoalShape]] = field(default_factory=dict)
     attempts: int = 0
     by: Trial | None = None
 
@@ -160,7 +155,7 @@ class Effort:
 
     @property
     def width(self) -> int:
-        return 1 if any(each.trial.strategy == CACHE for each in self.flying.values()) else self.rules.speculate
+        return 1 if any(trial.strategy == CACHE for trial, _ in self.flying.values()) else self.rules.speculate
 
     @property
     def names(self) -> list[str]:
@@ -172,7 +167,7 @@ class Effort:
         strategy = next(each for each in self.arms if each.name == name)
         self.arms.remove(strategy)
         trial = Trial(number, self.goal.id, name, self.level, self.rules.budget(strategy, self.level), self.room)
-        self.flying[number] = TrialInFlight(trial, self.shape)
+        self.flying[number] = trial, self.shape
         if name == CACHE:
             self.arms = [*self.rules.strategies]
         return trial

@@ -7,21 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
-from pipeline.core.journal import (
-    Fields,
-    Journal,
-    JournalForm,
-    Write,
-    journal_line,
-)
+from pipeline.core.journal import Fields, Journal, JournalForm, Write, journal_line
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.policy import ProofSchedule
-from pipeline.proof.schedule.records import (
-    ScheduleRules,
-    Strategy,
-    Trial,
-    TrialOutcome,
-)
+from pipeline.proof.schedule.records import ScheduleRules, Strategy, Trial, TrialOutcome
 
 VERSION = 1
 # What a schedule looks at of a goal.
@@ -53,8 +42,7 @@ class ScheduleJournal(Journal[ProofSchedule]):
 
     def load(self, reading: float) -> float:
         sleep = self.policy.load(reading)
-        throttle = self.policy.throttle
-        self.record("load", reading=reading, ema=throttle and throttle.cpu_ema, sleep=sleep)
+        self.record("load", reading=reading, ema=self.policy.cpu_ema, sleep=sleep)
         return sleep
 
     def stop(self, why: str) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.bandits import BANDITS
@@ -43,26 +42,13 @@ def throttle_sleep(cpu_ema: float, target: float) -> float:
     return min(LONGEST_SLEEP, SLEEP_STEEPNESS * (cpu_ema - target)) if cpu_ema > target else 0.0
 
 
-@dataclass(frozen=True)
-class Throttle:
-    target: float
-    cpu_ema: float = 0.0
-
-    def read(self, current_load: float) -> Throttle:
-        return replace(self, cpu_ema=smooth_load(self.cpu_ema, current_load))
-
-    @property
-    def sleep(self) -> float:
-        return throttle_sleep(self.cpu_ema, self.target)
-
-
 class ProofSchedule:
     """Goals without a place in their room wait; none is given up for want of one."""
 
     def __init__(self, rules: ScheduleRules) -> None:
         self.rules = rules
         self.bandit = BANDITS[rules.bandit]()
-        self.throttle = None if rules.cpu_target is None else Throttle(rules.cpu_target)
+        self.cpu_ema = 0.0
         self.flying: dict[int, Effort] = {}  # by number of the trial
         self.stopped = ""
         self._efforts: list[Effort] = []
@@ -75,9 +61,7 @@ class ProofSchedule:
         self.version = 0  # grows with all that changes what comes next
 
     def add(self, goal: Goal, cached: float | None = None, known: Iterable[tuple[str, int]] = ()) -> None:
-        """`cached`: how often what is kept of the goal in the tactic cache has worked.
-
-        `known`: attempts, by strategy and level, of which it is recalled how they end; in the order they were made."""
+        """`cached`: how often what is kept of the goal in the tactic cache has worked; `known` as in Effort."""
         if goal.id in self._names:
             raise ValueError(f"two goals are called '{goal.id}'")
         self._names.add(goal.id)
@@ -91,11 +75,11 @@ class ProofSchedule:
 
     def load(self, reading: float) -> float:
         """Of the machine, before a trial starts; how long that is to be put off, in seconds."""
-        if self.throttle is None:
+        if self.rules.cpu_target is None:
             return 0.0
         self.version += 1
-        self.throttle = self.throttle.read(reading)
-        return self.throttle.sleep
+        self.cpu_ema = smooth_load(self.cpu_ema, reading)
+        return throttle_sleep(self.cpu_ema, self.rules.cpu_target)
 
     def ask(self, free: int) -> Trial | None:
         """What to start, if one of `free` processes can be had for it.  Nothing changes when the answer is None."""
@@ -167,7 +151,7 @@ class ProofSchedule:
 
     @property
     def unanswered(self) -> list[Trial]:
-        return [effort.flying[number].trial for number, effort in self.flying.items()]
+        return [effort.flying[number][0] for number, effort in self.flying.items()]
 
     @property
     def is_finished(self) -> bool:

@@ -21,9 +21,7 @@ RAISED = "raised"
 
 @dataclass(frozen=True)
 class WorkerResult:
-    """One attempt.  `success` means a proof that was found; whether it counts is for the check of it to say.
-
-    `tactics` is the proof, a line of script each."""
+    """One attempt.  `tactics` is the proof, a line of script each."""
 
     success: bool
     strategy: str

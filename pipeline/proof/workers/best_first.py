@@ -157,7 +157,7 @@ class SearchOptions:
 
 
 class BestFirstSearch:
-    """`next()` until it is None, `learn()` after each; then `script` is the proof, or None when all was tried."""
+    """`query` until it is None, `learn()` after each; then `script` is the proof, or None when all was tried."""
 
     def __init__(self, state: Any, goals: tuple[str, ...], options: SearchOptions | None = None) -> None:
         self.options = options or SearchOptions()
@@ -166,16 +166,13 @@ class BestFirstSearch:
         self.pushed = 0
         self.root = self.node(state, goals, 0, 0.0)
         self.running = self.run()
-        self.pending: TacticQuery | None = next(self.running, None)
-
-    def next(self) -> TacticQuery | None:
-        return self.pending
+        self.query: TacticQuery | None = next(self.running, None)
 
     def learn(self, answer: TacticAnswer) -> None:
         try:
-            self.pending = self.running.send(answer)
+            self.query = self.running.send(answer)
         except StopIteration:
-            self.pending = None
+            self.query = None
 
     @property
     def script(self) -> tuple[str, ...] | None:

@@ -83,7 +83,7 @@ def run_search(
     search: BestFirstSearch, session: Session, deadline: float, stop: threading.Event, clock: Clock, spent: AttemptCost
 ) -> str:
     """Ask until the search is over; the reason if it was ended before."""
-    while (ask := search.next()) is not None:
+    while (ask := search.query) is not None:
         left = deadline - clock()
         if stop.is_set() or left < LEAST_SECONDS:
             return "stopped" if stop.is_set() else "timeout"

@@ -9,7 +9,8 @@ families to use and the weight of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from importlib import import_module
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,6 @@ from pipeline.tactics.moves import ALL_FAMILIES, FAMILIES
 
 if TYPE_CHECKING:
     from pipeline.proof.run.attempt import Worker
-
-
-class WorkerNotBuilt(SpecError):
-    """Error of a spec that asks for an unbuilt worker."""
 
 
 # By name, what the worker does, and what that takes.
@@ -61,7 +58,7 @@ def check_worker_built(name: str) -> None:
     """Raise a SpecError where there is no such worker, before anything runs; the reader of the spec adds the line."""
     if name in UNBUILT_WORKERS:
         does, takes = UNBUILT_WORKERS[name]
-        raise WorkerNotBuilt(f"worker '{name}' is not built yet: it {does}, which takes {takes}")
+        raise SpecError(f"worker '{name}' is not built yet: it {does}, which takes {takes}")
     if name not in BUILT_WORKERS:
         raise SpecError(f"worker '{name}' is unknown{did_you_mean(name, WORKERS)}")
 
@@ -71,26 +68,28 @@ def worker_code(way: StrategyWorker) -> str:
     return " ".join([str(_worker_module(way.worker).CODE), *way.families])
 
 
-def make_workers(strategies: Iterable[str], params: Mapping[str, Any], lean: Lean, seed: str = "") -> dict[str, Worker]:
-    """Workers by strategy, from the params of a target. Another seed tries moves in another order."""
-    workers: dict[str, Worker] = {}
-    for name in strategies:
-        way = StrategyWorker(**params.get("ways", {}).get(name, {"worker": name}))
+def make_workers(
+    strategies: Iterable[str], params: Mapping[str, Any], lean: Lean, seeds: Mapping[str, str]
+) -> dict[str, Worker]:
+    """Workers by strategy, from the params of a target. `seeds`: of goals; another one tries moves in another order."""
+
+    def make(way: StrategyWorker, seed: str) -> Worker:
         options = [search_options(way, seed)] if way.families or seed else []
-        workers[name] = _worker_module(way.worker).worker_on(lean, *options)
-    return workers
+        worker: Worker = _worker_module(way.worker).worker_on(lean, *options)
+        return worker
+
+    ways = {name: StrategyWorker(**params.get("ways", {}).get(name, {"worker": name})) for name in strategies}
+    return {name: seeded_worker(partial(make, way), seeds) for name, way in ways.items()}
 
 
-def sample_workers(by_sample: Mapping[int, Mapping[str, Worker]], samples: Mapping[str, int]) -> dict[str, Worker]:
-    """Workers that do as those of the goal's sample do; `samples` has the sample's number by goal."""
+def seeded_worker(make: Callable[[str], Worker], seeds: Mapping[str, str]) -> Worker:
+    """A worker that does at a goal as one made with the goal's seed."""
+    made = cache(make)
 
-    def worker_of(strategy: str) -> Worker:
-        async def run(goal: Goal, timeout: float) -> WorkerResult:
-            return await by_sample[samples[goal.id]][strategy](goal, timeout)
+    async def run(goal: Goal, timeout: float) -> WorkerResult:
+        return await made(seeds.get(goal.id, ""))(goal, timeout)
 
-        return run
-
-    return {strategy: worker_of(strategy) for strategy in by_sample[0]}
+    return run
 
 
 def search_options(way: StrategyWorker, seed: str) -> SearchOptions:
