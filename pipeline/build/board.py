@@ -29,7 +29,7 @@ News = tuple[Target, Outcome | str | None]
 
 
 class Board:
-    """Shared state of so many threads of a build.  `go_on`: a failure stops only what needs the failed target."""
+    """The queue that the threads of a build share.  `go_on`: a failure stops only what needs the failed target."""
 
     def __init__(self, session: BuildSession, todo: set[int], threads: int, go_on: bool) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it

@@ -54,9 +54,10 @@ def open_with_gitpython(repo: str) -> Iterator[Repo]:
 def has_commit(repo: str, commit: str) -> bool:
     """True when the commit is there; else it must be made again from its record."""
     try:
-        return bool(parent_commit(repo, commit))
+        parent_commit(repo, commit)
     except NoCommit:
         return False
+    return True
 
 
 def tree_hash(repo: str, commit: str) -> str:

@@ -226,7 +226,7 @@ class Processes:
 
     @contextmanager
     def deadline(self, child: Popen[bytes], timeout: float | None) -> Iterator[Event]:
-        """Ask `child`, for which the block waits, to end after `timeout` seconds, then kill it; the event: it was."""
+        """End `child`, for which the block waits, after `timeout` seconds, politely first; the event tells of it."""
         late, over = Event(), Event()
         if timeout is None:
             yield late

@@ -220,9 +220,10 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
 def _cells(config: Params, blocks: int, noise: Noise, rule: Rule, depths: int, seed: int) -> Iterator[Record]:
     # the ideas weighed together: in the first depth those of one node, later those of the beam
     per_node, width, last = config["ideas_per_node"], config["beam_width"], config["max_depth"] - 1
-    shapes = {"0": per_node, f"1-{last}" if last > 1 else "1": per_node * width}
     if width == 1 or not last:
         shapes = {f"0-{last}" if last else "0": per_node}
+    else:
+        shapes = {"0": per_node, f"1-{last}" if last > 1 else "1": per_node * width}
     effects: Sequence[float] = ()  # to look for, the same for any number of blocks
     for where, ideas in shapes.items():
         for times in TIMES:

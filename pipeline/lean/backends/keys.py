@@ -1,4 +1,4 @@
-"""Keys that specs of all kinds that prove share, `bank`, `lean`, `ledger`, and the first target of their runs.
+"""Keys that the specs of both proving kinds share, `lean` and `ledger`, and the first target of their runs.
 
 That target records which Lean is asked; what stands in its toolchain.json is an input of all that follows."""
 

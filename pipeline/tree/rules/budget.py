@@ -71,7 +71,7 @@ def ledger_of(
 
 
 def total_spending(amounts: Iterable[Spending]) -> Spending:
-    evals, usd, tokens, seconds = zip(Spending(), *amounts, strict=True)
+    evals, usd, tokens, seconds = zip(Spending(), *amounts, strict=True)  # there may be no amounts
     return Spending(sum(evals), round_significant(fsum(usd)), sum(tokens), round_significant(fsum(seconds)))
 
 
