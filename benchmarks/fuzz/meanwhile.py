@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks.fuzz import specs
+from benchmarks.fuzz.action import EVERY
 from benchmarks.fuzz.model import CODE, FOLDERS, KEPT, SOURCES, Read, Run, Step
 from benchmarks.fuzz.moments import Moment, give_work
 from benchmarks.fuzz.oracle import Truth, behind, snapshot
@@ -50,6 +51,7 @@ def spec_edited(world: World) -> None:
 
 def _while_one_runs(world: World, change: Change, choice: Choice, codes: tuple[int, ...]) -> None:
     """Make a change to something of its choice; `codes` are what the build may end with then."""
+    world.tell("hold", EVERY)  # none is past its hold before it is known which one is to wait
     start = Start(world, world.tool.words(world.rng))
     choices = {name: found for name in start.to_do() if (found := choice(world, start.states[0][name]))}
     held = world.rng.choice([*choices]) if choices else ""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from benchmarks.fuzz.action import EVERY
 from benchmarks.fuzz.operations import code, edit
 from benchmarks.fuzz.specs import edit_spec
 from benchmarks.fuzz.start import Start
@@ -67,11 +68,12 @@ def _interrupted(world: World, number: signal.Signals, codes: tuple[int, ...]) -
     rng = world.rng
     if rng.random() < 0.85:
         give_work(world)
+    world.tell("hold", EVERY)
     start = Start(world, world.tool.words(rng))
     to_do = start.to_do()
-    if len(to_do) > 1 and rng.random() < 0.6:
-        held = start.marks(rng.choice(to_do[1:]))
-        world.tell("hold", *held)
+    held = start.marks(rng.choice(to_do[1:])) if len(to_do) > 1 and rng.random() < 0.6 else set[str]()
+    world.tell("hold", *held)
+    if held:
         start.until(lambda: start.one_of(held))
     elif to_do:
         some = rng.randrange(len(to_do))
@@ -103,9 +105,11 @@ def _after(world: World, start: Start, number: signal.Signals, codes: tuple[int,
 def concurrent(world: World) -> None:
     """A second start while the first cannot be over yet."""
     give_work(world)
+    world.tell("hold", EVERY)
     first = Start(world, world.tool.words(world.rng))
     to_do = first.to_do()
     if not to_do or world.tool.name == "doit":
+        world.tell("hold")
         second = Start(world, world.tool.words(world.rng))
         second.end(0, LOCKED)
         first.end(0, LOCKED)
