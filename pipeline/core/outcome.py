@@ -15,7 +15,7 @@ STALE = "stale"  # of one that no build has looked at
 
 
 class Outcome(NamedTuple):
-    """How a target ended.  `receipt` is to be recorded; None when there is nothing new."""
+    """The end of a target.  `receipt` is to be recorded; None when there is nothing new."""
 
     status: str
     receipt: Receipt | None = None

@@ -151,7 +151,7 @@ IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 
 class Exit(NamedTuple):
-    """How a command ended; a negative code is the number of a signal, as subprocess has it."""
+    """The end of a command; a negative code is the number of a signal, as subprocess has it."""
 
     code: int
     timed_out: bool = False

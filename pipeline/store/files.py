@@ -347,7 +347,7 @@ def append_lines(path: str, lines: bytes, cut: bool = False, durable: bool = Fal
 
 
 def missing_newline(fd: int) -> bytes:
-    """What has to stand before the next line of a log: nothing, unless the last one was cut short."""
+    """The text before the next line of a log: nothing, unless the last one was cut short."""
     size = os.fstat(fd).st_size
     return b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
 

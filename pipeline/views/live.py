@@ -96,7 +96,7 @@ def _spaced(spans: Sequence[Span]) -> list[Span]:
 
 
 def _fitting(words: list[Span], width: int) -> list[Span]:
-    """As many of the words as fit, at least the first."""
+    """The words that fit, at least the first."""
     while len(words) > 1 and _total_width(words) > width:
         del words[-1]
     return words

@@ -59,7 +59,7 @@ class SearchProgress(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchMeans:
-    """What a search does its work with.
+    """Means of a search: what it works with.
 
     workers: by strategy; `cache` among them when goals are added with something cached
     check: why a proof does not hold, or nothing
@@ -201,7 +201,7 @@ class SearchSite:
 
 @dataclass(frozen=True)
 class SearchTask:
-    """What is searched, and by which rules.  `config`: what of a strategy decides its attempts at a goal, in a word.
+    """Goals to search, and the rules.  `config`: what of a strategy decides its attempts at a goal, in a word.
 
     `deadline`: seconds for all of it."""
 

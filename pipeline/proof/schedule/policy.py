@@ -74,7 +74,7 @@ class ProofSchedule:
         self._queue(self._efforts[-1])
 
     def load(self, reading: float) -> float:
-        """Of the machine, before a trial starts; how long that is to be put off, in seconds."""
+        """Take the load of the machine before a trial starts; give the seconds by which that is put off."""
         if self.rules.cpu_target is None:
             return 0.0
         self.version += 1
@@ -82,7 +82,7 @@ class ProofSchedule:
         return throttle_sleep(self.cpu_ema, self.rules.cpu_target)
 
     def ask(self, free: int) -> Trial | None:
-        """What to start, if one of `free` processes can be had for it.  Nothing changes when the answer is None."""
+        """Choose what to start on one of `free` processes.  Nothing changes when the answer is None."""
         room = None if self.stopped or free <= 0 else self._room(free)
         first = self._queues.first(room) if room else None
         if not first:
@@ -120,7 +120,7 @@ class ProofSchedule:
         return trial
 
     def tell(self, outcome: TrialOutcome) -> tuple[int, ...]:
-        """How a trial ended; the numbers of those that are to be cancelled for it."""
+        """Take the outcome of a trial; give the numbers of those that are to be cancelled for it."""
         effort = self.flying.pop(outcome.trial)
         self.version += 1
         self.counts[effort.status] -= 1

@@ -9,7 +9,7 @@ from pipeline.lean.model import LeanKeys
 
 
 class SearchSettings(NamedTuple):
-    """What decides which attempts are made; `timeout` is that of all of them together.
+    """Settings that decide which attempts are made; `timeout` is that of all of them together.
 
     `strategies`: the seconds that each has at the first level."""
 
@@ -26,14 +26,14 @@ class SearchSettings(NamedTuple):
 
 
 class StrategyWorker(NamedTuple):
-    """Who does a strategy, and with which families of moves.  None of them stands for all."""
+    """The worker of a strategy, and its families of moves.  None of them stands for all."""
 
     worker: str
     families: tuple[str, ...] = ()
 
 
 class Pace(NamedTuple):
-    """How fast, and not what: attempts at once, and the load per CPU above which starting is slowed down."""
+    """Settings of speed, which decide no attempt: attempts at once, and the load per CPU that slows starting down."""
 
     max_light: int = 8
     max_heavy: int = 2

@@ -44,7 +44,7 @@ NO_MATRIX = Matrix({}, 1, ("",), lambda name, row: None)
 
 
 class Env(NamedTuple):
-    """What a step sees of the environment, besides PATH, HOME and locale."""
+    """The environment that a step sees, besides PATH, HOME and locale."""
 
     fixed: Mapping[str, Template]
     passed: tuple[str, ...] = ()
