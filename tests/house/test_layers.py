@@ -65,7 +65,7 @@ SIDES = {("views/pages/charts", "LEFT")}  # of a picture, not what remains
 CLAUSES = "what of whether whoever who"
 MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 270, 20, 450, 60
 LONGEST_FUNCTION, LONG_FUNCTION = 45, 20  # lines: of any, and of nine in ten
-MOST_CLAUSES = 3
+MOST_CLAUSES = 2  # in two files whose bytes are part of the version of Lean
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

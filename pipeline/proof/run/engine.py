@@ -142,7 +142,7 @@ class _Driver:
         )
 
     async def _hear(self) -> None:
-        """What has ended is told in the order of trials."""
+        """Tell the schedule of all that has ended, in the order of trials."""
         await asyncio.wait({*self.running, *self.watchers}, return_when=asyncio.FIRST_COMPLETED)
         for watcher in [each for each in self.watchers if each.done()]:
             self.watchers.remove(watcher)
@@ -256,7 +256,7 @@ def search_goals(
 
 def _cache_worker(ledger: Ledger) -> Worker:
     async def run_cache(goal: Goal, _timeout: float) -> WorkerResult:
-        """What proved the goal before; that it still does is for the check to say."""
+        """Find what proved the goal before; the check says if it still does."""
         cached = ledger.get_cached_tactics(goal.key)
         assert cached is not None
         return WorkerResult(True, CACHE, cached.tactics)
