@@ -107,7 +107,9 @@ class World:
 
     def tell(self, word: str, *marks: str) -> None:
         """Let the actions of these targets `hold` or `fail`."""
-        (self.outside / word).write_text(" ".join(marks))
+        whole = self.outside / f"{word}.new"
+        whole.write_text(" ".join(marks))
+        whole.replace(self.outside / word)  # an action that looks meanwhile sees the old marks or the new ones
 
     def begin(self, name: str) -> None:
         self.rounds[-1].add(name)
