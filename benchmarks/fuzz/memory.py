@@ -41,7 +41,9 @@ class Memory:
         kept, last = self.recorded.get(truth.identity), said.last.get(name)
         if kept is None or name in said.forgotten:
             return True
-        is_fresh = last and last["key"] == kept.key and not last["unsettled"] and world.intact(truth)
+        # of outputs that were renamed an older receipt may be all that is left: it speaks of other files
+        is_told = last and last["key"] == kept.key and {*dict(last["outputs"])} == {*truth.outputs}
+        is_fresh = is_told and not last["unsettled"] and world.intact(truth)
         return kept.key in self.lost and not is_fresh
 
     def learn(self, world: World, states: list[dict[str, Truth]]) -> int:
