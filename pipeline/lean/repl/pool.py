@@ -1,5 +1,7 @@
 """Pool of warm Lean processes, shared by the sessions of many theorems.
 
+Whole proofs have processes of their own, in which no session ever was.
+
 A session outlives its process: what led to the states of its theorem is done again in the next one, without the
 theorem noticing."""
 

@@ -82,7 +82,9 @@ async def run_trials(
     deadline: float | None = None,
     stop: asyncio.Event | None = None,
 ) -> list[GoalOutcome]:
-    """To the end: all goals solved or exhausted, `deadline` seconds over, `stop` set, or this task cancelled."""
+    """To the end: all goals solved or exhausted, `deadline` seconds over, `stop` set, or this task cancelled.
+
+    However it ends, what has finished is recorded, what runs is cancelled, and has ended."""
     search = _Driver(journalled, {goal.id: goal for goal in goals}, means)
     if deadline is not None:
         search.halt_after(lambda: asyncio.sleep(deadline), "timeout")
