@@ -26,6 +26,11 @@ class Usage(NamedTuple):
 
 FREE = Usage()
 
+# What can be out, of a service or of the machine.
+OUTAGES = (
+    "rate limit", "overload", "credit", "login", "server", "network", "malformed", "time-out", "missing", "killed"
+)  # fmt: skip
+
 
 class Question(NamedTuple):
     """A question to a role.  A command runs in `folder`: a coder edits the files there.  `name`: for messages.
@@ -54,11 +59,16 @@ class Answer(NamedTuple):
 
 
 class BackendUnavailable(Exception):
-    """The backend cannot be used by fault of the environment, maybe at a cost; the next build asks again."""
+    """The backend cannot be used by fault of the environment, maybe at a cost; the next build asks again.
 
-    def __init__(self, why: str, usage: Usage = FREE, seconds: float = 0.0) -> None:
+    `kind`: what is out, one of OUTAGES; empty for a mistake that waiting does not mend.  `after`: seconds that the
+    service asks to wait."""
+
+    def __init__(
+        self, why: str, usage: Usage = FREE, seconds: float = 0.0, kind: str = "", after: float | None = None
+    ) -> None:
         super().__init__(why)
-        self.usage, self.seconds = usage, seconds
+        self.usage, self.seconds, self.kind, self.after = usage, seconds, kind, after
 
 
 class CallFailed(Exception):
