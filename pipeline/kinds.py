@@ -30,10 +30,29 @@ if TYPE_CHECKING:
 
 
 class Follower(Protocol):
-    """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end."""
+    """Writer that follows one build; called by the main thread.
+
+    target_process: a process works on a target
+    round_ended: after each round of events, and at least every other second
+    take_lines: lines for people since the last call
+    saved_usd: what was recalled or found fresh cost that much when it was made
+    finish: a text for people at the end"""
 
     def target_started(self, target: Target, new: bool) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
+    def target_process(self, target: Target, pid: int) -> None:
+        return
+
+    def round_ended(self) -> None:
+        return
+
+    def take_lines(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def saved_usd(self) -> float:
+        return 0.0
+
     def finish(self, stopped: bool) -> str: ...
 
 

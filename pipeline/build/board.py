@@ -4,6 +4,8 @@ States of a target:
 
     todo      -> taken       `take`, as the schedule allows
     taken     -> handed in   `hand_in`: its outcome is recorded and told
+    taken     -> held        the same, but what reads from it waits until followers have heard of it
+    held      -> handed in   `release_told`
     taken     -> given up    `give_up`: nothing is known of how it ended
     taken     -> set aside   `set_aside`: another thread makes the same key
     set aside -> todo        that key is made
@@ -24,8 +26,8 @@ from pipeline.core.schedule import BlockedTarget, Schedule
 from pipeline.store import receipts
 from pipeline.store.receipts import ReceiptLine
 
-# Of a target: that it was started (None), how far it is (a line), or how it ended.
-News = tuple[Target, Outcome | str | None]
+# Of a target: that it was started (None), how far it is (a line), the id of a process that works on it, how it ended.
+News = tuple[Target, Outcome | str | int | None]
 
 
 class Board:
@@ -46,6 +48,7 @@ class Board:
         self._ignored: set[int] = set()
         self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
         self._again: set[int] = set()
+        self._held: dict[int, bool] = {}  # and if it ended well
 
     def leave(self, threads: int = 1) -> None:
         with self._changed:
@@ -78,10 +81,25 @@ class Board:
             self._session.maker.receipts[target.run].append(_receipt_lines(target.name, outcome))
             self.statuses[i] = outcome.status
             self._add_news([(target, outcome)])
-            self._add_news(self._leave_out(self._schedule.finish(i, outcome.status != FAILED)))
             if outcome.status == FAILED and not self._go_on:
                 self.stopping = True
-            self._free_place(i)
+            if self._session.maker.stage(target).told_first:
+                self._held[i] = outcome.status != FAILED
+            else:
+                self._finish(i, outcome.status != FAILED)
+
+    def release_told(self) -> None:
+        """Let start what waits for targets of which followers have heard; to be called after each round of news."""
+        if self._held:
+            with self._changed:
+                held, self._held = self._held, {}
+                for i, ok in held.items():
+                    self._finish(i, ok)
+                self._changed.notify_all()
+
+    def _finish(self, i: int, ok: bool) -> None:
+        self._add_news(self._leave_out(self._schedule.finish(i, ok)))
+        self._free_place(i)
 
     def give_up(self, i: int) -> None:
         """Free the place of a target of which nobody knows how it ended."""
@@ -98,6 +116,10 @@ class Board:
     def say(self, target: Target, line: str) -> None:
         with self._changed:
             self._add_news([(target, line)])
+
+    def note_process(self, target: Target, pid: int) -> None:
+        with self._changed:
+            self._add_news([(target, pid)])
 
     def news(self) -> list[News]:
         """News since the last call, in order."""

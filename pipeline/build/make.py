@@ -67,8 +67,11 @@ class Maker:
         self.kept = SharedResources()
         self.say: Callable[[Target, str], None] = lambda target, line: None
 
+    def stage(self, target: Target) -> Stage:
+        return self.stages[target.run][target.stage]
+
     def recipe(self, target: Target) -> dict[str, Any]:
-        return recipes.make_recipe(target, self.stages[target.run][target.stage].code)
+        return recipes.make_recipe(target, self.stage(target).code)
 
     def make(self, target: Target) -> Outcome:
         """Make one target.  Raises Busy when another thread makes the very same."""
@@ -91,9 +94,14 @@ class Maker:
             return self._run(TargetWork(target, recipe, inputs, key, time.time()))
         with self._claim(key):
             if self.is_fresh(target, key):
-                return Outcome(FRESH)
+                return Outcome(FRESH, saved=self._seconds_saved(target))
             work = TargetWork(target, recipe, inputs, key, time.time())
             return self._recall(work) or self._run(work)
+
+    def _seconds_saved(self, target: Target) -> float:
+        """Seconds that a fresh target took when it was made here."""
+        receipt = self.receipts[target.run].receipt(target.name)
+        return receipt.end - receipt.start if receipt and receipt.how == BUILT else 0.0
 
     @contextmanager
     def _claim(self, key: str) -> Iterator[None]:
@@ -120,7 +128,7 @@ class Maker:
 
     def _recall(self, work: TargetWork) -> Outcome | None:
         target = work.target
-        if self.receipts[target.run].is_forgotten(target.name):
+        if self.receipts[target.run].is_forgotten(target.name) or not self.stage(target).stored:
             return None
         store = self.stores[target.run]
         result = store.get(work.key)
@@ -132,7 +140,7 @@ class Maker:
                 return None
             self._publish(target, staged.paths, result.contents)
         receipt = work.receipt(RECALLED, result.contents)
-        return Outcome(RECALLED, receipt, start=receipt.start, end=receipt.end)
+        return Outcome(RECALLED, receipt, start=receipt.start, end=receipt.end, saved=result.seconds)
 
     def _run(self, work: TargetWork) -> Outcome:
         log = log_path(work.target)
@@ -154,7 +162,7 @@ class Maker:
 
     def _attempt(self, work: TargetWork, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         target = work.target
-        stage = self.stages[target.run][target.stage]
+        stage = self.stage(target)
         folder, say = self.stores[target.run].folder, partial(self.say, target)
         with Staging(target, stage.own_folder, attempt) as staged:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
@@ -164,7 +172,7 @@ class Maker:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
-            fault = None if unsettled else self._store_result(work, staged.paths, outputs)
+            fault = None if unsettled or not stage.stored else self._store_result(work, staged.paths, outputs)
             contents = [output.content for output in outputs]
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
         receipt = work.receipt(BUILT, contents, attempt, unsettled)

@@ -85,7 +85,8 @@ class _Rehearsal:
         key = recipes.result_key(recipe, contents) if len(contents) == len(inputs) else ""
         if key and self.maker.is_fresh(target, key):
             return FRESH
-        if key and not is_held and not self.maker.receipts[target.run].is_forgotten(target.name):
+        may_recall = self.maker.stage(target).stored and not self.maker.receipts[target.run].is_forgotten(target.name)
+        if key and not is_held and may_recall:
             stored = self.maker.stores[target.run].peek(key)
             if stored and len(stored.contents) == len(target.outputs):
                 self.after |= dict(zip(target.outputs, stored.contents, strict=True))

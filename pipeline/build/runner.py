@@ -16,7 +16,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from threading import Thread
+from threading import Thread, local
 from typing import Any
 
 from doit.dependency import DependencyStatus
@@ -128,6 +128,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self._board = Board(session, todo, threads, go_on)
         self.statuses = self._board.statuses
         session.maker.say = self._board.say
+        session.maker.processes.started = self._note_process
+        self._mine = local()  # of each thread: the target it makes
         # They live as long as the build, since children may be bound to the thread that started them.
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(threads)]
         self._fault: BaseException | None = None
@@ -144,7 +146,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
             except BaseException as error:  # noqa: BLE001 - raised below, once nothing runs any more
                 self._stop(error)
                 while not self._board.all_left.wait(WAKE_SECONDS):
-                    pass
+                    self._board.release_told()
         for thread in filter(Thread.is_alive, self._threads):
             thread.join()
         self._session.sync_receipts()
@@ -162,7 +164,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 raise
 
     def _catch_up(self) -> None:
-        """Sync what was recorded, then tell of it."""
+        """Sync what was recorded, then tell of it; what waits for that may start."""
         news = self._board.news()
         if news:
             self._session.sync_receipts()
@@ -173,8 +175,17 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 self.reporter.target_started(target)
             elif isinstance(outcome, str):
                 self.reporter.target_progress(target, outcome)
+            elif isinstance(outcome, int):
+                self.reporter.target_process(target, outcome)
             else:
                 self.reporter.target_ended(target, outcome)
+        self.reporter.round_ended()
+        self._board.release_told()
+
+    def _note_process(self, pid: int) -> None:
+        """Tell of a command that the target of this thread has started."""
+        if (target := getattr(self._mine, "target", None)) is not None:
+            self._board.note_process(target, pid)
 
     def _work(self) -> None:
         """Work of each thread: make targets until there are none."""
@@ -187,8 +198,9 @@ class RoomRunner(Runner):  # type: ignore[misc]
             self._board.leave()
 
     def _make(self, i: int) -> None:
+        self._mine.target = self._session.graph.targets[i]
         try:
-            outcome = self._session.maker.make(self._session.graph.targets[i])
+            outcome = self._session.maker.make(self._mine.target)
             self._board.hand_in(i, outcome)
         except Busy as busy:
             self._board.set_aside(i, busy.key)

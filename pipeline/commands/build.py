@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from math import ceil
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
+from pipeline.build.rehearsal import last_seconds
 from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
@@ -32,11 +34,16 @@ from pipeline.views.reporters import REPORTERS, ReporterGroup
 
 
 class FollowerReporter(Reporter):
-    """Reporter that passes the events of one run to its follower."""
+    """Reporter that passes the events of one run to its follower, and lines of it for people to `say`."""
 
     def __init__(self, kind: str, run: str) -> None:
         self._kind, self._run, self._stopped = kind, run, False
         self._follower: Follower | None = None
+        self.say: Callable[[str], None] = lambda line: None
+
+    @property
+    def saved_usd(self) -> float:
+        return self._follower.saved_usd if self._follower else 0.0
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         own = {i: target for i, target in enumerate(self.build.targets) if target.run == self._run}
@@ -51,9 +58,19 @@ class FollowerReporter(Reporter):
         if target.run == self._run and self._follower:
             self._follower.target_started(target, self.build.receipt(target) is None)
 
+    def target_process(self, target: Target, pid: int) -> None:
+        if target.run == self._run and self._follower:
+            self._follower.target_process(target, pid)
+
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.run == self._run and self._follower:
             self._follower.target_ended(target, outcome)
+            for line in self._follower.take_lines():
+                self.say(line)
+
+    def round_ended(self) -> None:
+        if self._follower:
+            self._follower.round_ended()
 
     def complete_run(self) -> None:
         if self._follower and (text := self._follower.finish(self._stopped)):
@@ -113,9 +130,11 @@ def build_locked(
         stream = closed.enter_context(open(out, "w", encoding="utf-8")) if isinstance(out, str) else sys.stdout
         reporter = _reporter(session, stream, params, reporters)
         needed, places = graph.upstream(wanted), session.room_places()
-        reporter.begin(
-            Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
+        known = Build(
+            graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name)
         )
+        stage, took = session.maker.stage, partial(last_seconds, session)
+        reporter.begin(known._replace(is_minor=lambda t: stage(t).minor, seconds=took))
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         # what doit's runner asks of a dispatcher before our own loop takes over
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
@@ -145,10 +164,13 @@ def _reporter(
 ) -> ReporterGroup:
     """Make the reporter that was asked for, with the followers of runs and JUnit's beside it."""
     followed = [plan for plan in session.plans.values() if plan.kind in kinds.FOLLOW.kinds]
-    group: list[Reporter] = [FollowerReporter(plan.kind, plan.run) for plan in followed]
+    followers = [FollowerReporter(plan.kind, plan.run) for plan in followed]
     name = params["reporter"]
     reporter = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
-    group.append(reporter if isinstance(reporter, Reporter) else ForeignReporter(reporter, session))
+    ours = reporter if isinstance(reporter, Reporter) else ForeignReporter(reporter, session)
+    for each in followers:
+        each.say = ours.remark
+    group: list[Reporter] = [*followers, ours]
     if params["junit"]:
         from pipeline.views.junit import JUnitReporter
 

@@ -206,7 +206,14 @@ def print_result(record: Mapping[str, Any], lines: Sequence[str], as_json: bool)
 
 
 # The options of a build that `coppice run` would do without any.
-PLAIN_OPTIONS = {"always": False, "continue": False, "reporter": "console", "outfile": None, "junit": ""}
+PLAIN_OPTIONS = {
+    "always": False,
+    "continue": False,
+    "reporter": "console",
+    "outfile": None,
+    "junit": "",
+    "verbose": False,
+}
 
 
 def build_plainly(

@@ -11,16 +11,22 @@ from pipeline.cli import noop
 from pipeline.commands.command import NAMES, SpecCommand, opt_jobs, option
 from pipeline.commands.selection import run_answer
 
+opt_verbose = option("verbose", "a line for each target, also for those that only keep the books", short="v")
 opt_junit = option("junit", "write the targets and how they ended to FILE as JUnit XML", "", "FILE")
 
 
 class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
     name = "run"
     doc_usage = NAMES
-    cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
+    cmd_options = (
+        *(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"),
+        opt_jobs,
+        opt_junit,
+        opt_verbose,
+    )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        unusual = params["always"] or params["junit"] or params["reporter"] != "console"
+        unusual = params["always"] or params["junit"] or params["verbose"] or params["reporter"] != "console"
         to_file = params["outfile"] is not sys.stdout
         if not (unusual or to_file or getattr(self.loader, "looked", False)) and noop(args):
             return 0

@@ -26,6 +26,7 @@ class Outcome(NamedTuple):
     end: float = 0.0
     log: str = ""
     fault: OSError | None = None  # the result is good, but the build cannot go on
+    saved: float = 0.0  # seconds that it took when it was made: of what was recalled, or found fresh
 
     @property
     def seconds(self) -> float:

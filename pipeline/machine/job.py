@@ -176,3 +176,6 @@ class Stage(NamedTuple):
     do: Callable[[Job], None]
     own_folder: bool = False  # a command may leave scratch files beside its outputs
     passed: Callable[[Target], Sequence[str]] = lambda _: ()  # names of variables that it gets from whoever builds
+    stored: bool = True  # False: its outputs tell of this checkout alone, and no other may recall them
+    told_first: bool = False  # what reads from it starts only when followers of the run have heard how it ended
+    minor: bool = False  # it only keeps the books: no line for people when it ends well

@@ -188,6 +188,7 @@ class Processes:
         self._lock = Lock()
         self._guard: Popen[bytes] | None = None
         self._wakes: list[Callable[[], object]] = []
+        self.started: Callable[[int], None] = lambda pid: None  # called in the thread that started a command
         self.stopping = LockWaits.stopping = False
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -259,7 +260,8 @@ class Processes:
             child = within(lambda: Popen([*argv], env={**env}, start_new_session=True, **options))
             self._live[child.pid] = child
             self._tell_guard(b"+%d\n" % child.pid)
-            return child
+        self.started(child.pid)
+        return child
 
     def end(self, child: Popen[bytes]) -> None:
         """End the process group of `child`, politely first.  The guard ends what has left the group."""

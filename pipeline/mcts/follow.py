@@ -10,6 +10,7 @@ from contextlib import suppress
 from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
 from pipeline.goals.bank import bank_lines, goal_from_json
+from pipeline.kinds import Follower
 from pipeline.lean.backends.keys import has_library
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
@@ -17,7 +18,7 @@ from pipeline.mcts.report.figures import REFUSED, row_refusals
 from pipeline.store.records import load
 
 
-class MctsFollower:
+class MctsFollower(Follower):
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self._rows = next((target for target in targets if target.stage == ROWS), None)
         self._goals = {goal_of_target(target): target for target in targets if target.stage == GOAL}

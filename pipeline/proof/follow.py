@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
 from pipeline.goals.bank import bank_from_json, bank_lines
+from pipeline.kinds import Follower
 from pipeline.lean.backends.keys import has_library
 from pipeline.proof.report import results_headline
 from pipeline.store.records import load
 
 
-class ProofFollower:
+class ProofFollower(Follower):
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self._ended: dict[str, Target] = {}  # by stage, what is new
 

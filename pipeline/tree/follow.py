@@ -1,8 +1,10 @@
 """Coordinator of a build: the one writer of events.jsonl, manifest.json, refs and node worktrees.
 
 It is called in the main thread when targets start and end.  Records decide: its files can be made again from them.  For
-each evaluation it writes the events of its life (states in `run/records.py`), for the run `searching`, `promotion` and
-`stopped`.  At the end it makes refs and worktrees as the manifest has them, and removes all others."""
+each evaluation it writes the events of its life (states in `run/records.py`), for the run `build`, `build_ended`,
+`searching`, `promotion` and `stopped`.  An event is written as it happens, the manifest and the summary a moment later
+(`WRITE_EVERY`); but tasks are queued in the manifest before the first of them may start.  At the end it makes refs and
+worktrees as the manifest has them, and removes all others."""
 
 from __future__ import annotations
 
@@ -12,31 +14,39 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.core.text import plural
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import worktree_head
 from pipeline.git.refs import pin, pinned_commits, unpin
 from pipeline.git.repository import ROOT as ROOT_REF
+from pipeline.kinds import Follower
+from pipeline.models.calls import read_calls
 from pipeline.store.files import write_whole
-from pipeline.tree.report.manifest import fold_manifest
-from pipeline.tree.report.summary import headline
+from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
+from pipeline.tree.report.live import LiveManifest
+from pipeline.tree.report.summary import headline, summary_text
+from pipeline.tree.rules.beam import SKIPPED
 from pipeline.tree.rules.positions import (
     CANDIDATES,
     EVENTS,
-    MANIFEST,
+    HOLDOUT_PART,
+    REST_PART,
     ROOT,
     SCORING_STAGES,
     SUMMARY,
     EvalSlot,
     RunLayout,
+    calibration_name,
     depth_of,
     parse_position,
     parse_slot,
     position,
+    sweep_part,
 )
 from pipeline.tree.run import records
-from pipeline.tree.run.records import Record, SlotTask, dump_record, load, load_as, load_if_intact
+from pipeline.tree.run.ideas import cost_of_calls
+from pipeline.tree.run.records import CommandCost, Record, SlotTask, load, load_as, load_if_intact
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
@@ -77,11 +87,12 @@ def _folders(path: str) -> list[str]:
 
 PAID_STAGES = ("implement", "test", "checks", "sweep", "row")
 SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
-# A manifest costs time by its size: it is written when this part of it is new, and at the end of the build.
-NEW_PART = 1 / 8
+ASKING_STAGES = ("idea", "implement")
+# Manifest and summary are written so often, in seconds, or so many times more rarely than writing them takes.
+WRITE_EVERY, WRITE_SHARE = 1.0, 40
 
 
-class TreeFollower:
+class TreeFollower(Follower):
     """Follows one build of a run."""
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
@@ -89,22 +100,31 @@ class TreeFollower:
         self.events = self.at.of_run(EVENTS)
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
-        self.known: dict[str, records.Life] = {}
-        for event in records.read_events(self.events):
-            if event["event"] in records.TASK_STATES and "eval_id" in event:
-                records.note_event(self.known, event)
+        self.searching = [*filter(_is_of_search, todo)]
+        self.known = records.lives_of(records.read_events(self.events))
+        self.manifest = LiveManifest(run, self.config, self.known)
         self.started_slots: set[str] = set()
-        self.changed = False
-        self.news = 0
+        self.last_end: dict[str, float] = {}  # of the last command of a slot
+        self.lines: list[str] = []
+        self.usd = 0.0
+        self.announced = self.changed = self.pending = False
+        self.next_write = 0.0
         self.failed = 0
-        self._begin()
+        last = f"{run}:d{self.config['max_depth'] - 1}.promote"
+        stages = {target.stage for target in todo}
+        # the target `report` writes the summary after the last promotion: from then on it is not ours
+        self.summary_is_ours = "report" not in stages or any(target.name == last for target in todo)
+        self.last_promotion, self.reported = last, False
+        self.began = time.time()
+        if self.searching:
+            self._begin()
 
     def _begin(self) -> None:
         """Queue the evaluations to do, and again those that a killed build had begun."""
         parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
-            records.append_event(self.events, {"event": SEARCH_EVENT, **parts})
+            self._append({"event": SEARCH_EVENT, **parts})
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
@@ -113,36 +133,101 @@ class TreeFollower:
                 self._log_event(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
+        if self.announced:
+            self._write()
+
+    def _announce(self) -> None:
+        """Log the build, once it is sure that something is going to change: what is in doubt may all be fresh."""
+        if self.searching and not self.announced:
+            self.announced = True
+            self._append({"event": records.EVENT_BUILD, "pid": os.getpid(), "targets": len(self.searching)})
 
     def target_started(self, target: Target, new: bool) -> None:
         slot = _slot_name(target)
         if slot and new and target.stage in PAID_STAGES and slot not in self.started_slots:
             self._start(slot, time.time())
 
+    def target_process(self, target: Target, pid: int) -> None:
+        slot = _slot_name(target)
+        if slot and target.stage in PAID_STAGES:
+            if slot not in self.started_slots:
+                self._start(slot, time.time())
+            self._log_event(records.EVENT_WORKING, slot, stage=target.stage, pid=pid)
+
     def target_ended(self, target: Target, outcome: Outcome) -> None:
+        if target.stage in ASKING_STAGES and outcome.status in (RECALLED, FRESH):
+            self.usd += _calls_usd(target)
+        if target.stage == "report" and outcome.status != FAILED:
+            self.reported = True
+        if target.name == self.last_promotion and "report" in {each.stage for each in self.searching}:
+            self.summary_is_ours = False
         if outcome.status not in (BUILT, RECALLED, FAILED):
             return
+        self._announce()
         self.changed = True
+        self._mark_stale(target)
         slot = _slot_name(target)
         if outcome.status == FAILED:
             self.failed += 1
             if slot:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
                 self._log_event(records.EVENT_FAILED, slot, error=error)
+                self.lines.append(stopped_line(self.run, slot, target.stage, outcome.why))
         elif target.stage == "assign":
             self._queue(depth_of(target.name))
+            self._write()
         elif target.stage == "promote":
             self._log_promotion(target.params["depth"])
-        elif slot and target.stage in PAID_STAGES and outcome.status == BUILT and slot not in self.started_slots:
-            self._start(slot, outcome.start)
-        elif slot and target.stage in SCORING_STAGES:
-            self._log_end(slot)
+        elif slot:
+            self._slot_target_ended(slot, target, outcome)
+
+    def _slot_target_ended(self, slot: str, target: Target, outcome: Outcome) -> None:
+        if target.stage in PAID_STAGES and outcome.status == BUILT:
+            if slot not in self.started_slots:
+                self._start(slot, outcome.start)
+            if _ran_command(target):
+                self.last_end[slot] = max(outcome.end, self.last_end.get(slot, 0.0))
+        elif target.name.endswith(f"{slot}.pairs") or target.stage in SCORING_STAGES:
+            self._log_end(slot, outcome)
+        if target.stage in SCORING_STAGES:
+            self._log_score(slot)
+
+    def _mark_stale(self, target: Target) -> None:
+        """Note what of the manifest is to be folded anew."""
+        slot = _slot_name(target)
+        self.pending = True
+        if slot:
+            self.manifest.renew_slot(slot)
+        elif target.stage in ("assign", "cascade", "promote"):
+            self.manifest.renew_depth(depth_of(target.name))
+        elif target.stage in ("idea", "node", "weigh", "report", "validate"):
+            self.manifest.renew_nodes()
+        else:  # the root and what all is compared with
+            self.manifest.renew()
+
+    def round_ended(self) -> None:
+        if self.pending and time.monotonic() >= self.next_write:
+            self._write()
+
+    def take_lines(self) -> Sequence[str]:
+        lines, self.lines = self.lines, []
+        return lines
+
+    @property
+    def saved_usd(self) -> float:
+        return self.usd
 
     def finish(self, stopped: bool) -> str:
         """The headline of the search; empty when nothing has changed."""
+        if self.announced:
+            ended = {"event": records.EVENT_BUILD_ENDED, "seconds": round(time.time() - self.began, 3)}
+            self._append({**ended, "failed": self.failed, "stopped": stopped})
         if not self.changed:
+            if self.pending:
+                self._write()
             return ""
-        manifest = self._write_manifest()
+        self.summary_is_ours = bool(self.searching) and not self.reported
+        manifest = self._write()
         if not stopped and manifest["root"]["root_commit"]:
             keep_git_state(self.run, manifest)
         path = self.at.of_run(SUMMARY)
@@ -162,37 +247,78 @@ class TreeFollower:
             self.started_slots.add(slot)
             self._log_event(records.EVENT_STARTED, slot, at, pid=os.getpid())
 
-    def _log_end(self, slot: str) -> None:
+    def _log_end(self, slot: str, outcome: Outcome) -> None:
         """Log the end of an evaluation: once for each start, and once when all of it was recalled."""
         life, started = self.known.get(slot), slot in self.started_slots
-        if life is None or (not started and life["finished_at"] is not None):
+        if life is None or life["task_state"] in (records.EVENT_COMPLETED, records.EVENT_FAILED):
             return
-        self.news += 1
-        summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
-        ended = records.EVENT_COMPLETED if summary["status"] == "completed" else records.EVENT_FAILED
-        error = {"why": summary["why"]} if summary["why"] else None
-        self._log_event(ended, slot, recalled=not started, error=error)
+        entry = self.manifest.entry(slot)
+        ended = records.EVENT_COMPLETED if entry["status"] == "completed" else records.EVENT_FAILED
+        error = entry["error"] and {"why": entry["error"]["why"]}
+        at = max(self.last_end.get(slot) or outcome.end, life["started_at"] or 0.0)
+        self._log_event(ended, slot, at, recalled=not started, error=error, **measured_fields(entry))
+        if entry["scoring_summary"] is None:  # with a score the line comes with it
+            self.lines.append(idea_line(self.run, entry, self.config["primary"], recalled=not started))
+
+    def _log_score(self, slot: str) -> None:
+        """Log the comparison of an evaluation, which by blocks is known later than its end."""
+        if slot not in self.known:
+            return
+        entry = self.manifest.entry(slot)
+        if entry["scoring_summary"]:
+            self._log_event(records.EVENT_SCORED, slot, **score_fields(entry), **measured_fields(entry))
+            recalled = slot not in self.started_slots
+            self.lines.append(idea_line(self.run, entry, self.config["primary"], recalled))
 
     def _log_promotion(self, depth: int) -> None:
         promoted = load(self.at.of_depth(depth, "promoted.json"))
         for node, beam in promoted["beam"].items():
             if beam["promoted_from_eval_id"]:
-                records.append_event(self.events, {"event": "promotion", "node_id": node, **beam})
+                self._append({"event": "promotion", "node_id": node, **beam})
         if promoted["stop_reason"]:
-            stopped = {"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]}
-            records.append_event(self.events, stopped)
-        if self.news >= NEW_PART * len(self.known):
-            self._write_manifest()
+            self._append({"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]})
+        if any(not decision["why"].startswith(f"{SKIPPED}:") for decision in promoted["decisions"].values()):
+            self.lines.append(depth_line(self.run, depth, promoted))
+
+    def _append(self, event: Mapping[str, Any], at: float | None = None) -> records.Event:
+        self._announce()
+        self.pending = True
+        return records.append_event(self.events, event, at)
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
-        event = {"event": what, "eval_id": eval_id, **more}
-        records.note_event(self.known, records.append_event(self.events, event, at))
+        records.note_event(self.known, self._append({"event": what, "eval_id": eval_id, **more}, at))
+        self.manifest.renew_slot(eval_id)
 
-    def _write_manifest(self) -> Record:
-        manifest = fold_manifest(self.run, self.config, self.known)
-        write_whole(self.at.of_run(MANIFEST), dump_record(manifest), durable=False)
-        self.news = 0
+    def _write(self) -> Record:
+        """Write the manifest, and the summary while it is ours."""
+        before = time.thread_time()
+        manifest = self.manifest.write()
+        if self.summary_is_ours and manifest["nodes"]:
+            text = summary_text(manifest).encode(errors="replace")
+            write_whole(self.at.of_run(SUMMARY), text, durable=False)
+        pause = max(WRITE_EVERY, WRITE_SHARE * (time.thread_time() - before))
+        self.next_write, self.pending = time.monotonic() + pause, False
         return manifest
+
+
+def _is_of_search(target: Target) -> bool:
+    """False for targets that measure the root once more, or what is held out."""
+    part = sweep_part(target.name)
+    return not calibration_name(target.name) and HOLDOUT_PART not in (part, target.stage)
+
+
+def _ran_command(target: Target) -> bool:
+    """False for the rest of a sweep that a cascade stopped: no command was started."""
+    if sweep_part(target.name) != REST_PART:
+        return True
+    return any(load_as(CommandCost, path).attempts for path in dict(target.writes).get("cost", ()))
+
+
+def _calls_usd(target: Target) -> float:
+    """USD that the calls of a target cost when they were made."""
+    paths = [path for path in dict(target.writes).get("calls", ()) if os.path.exists(path)]
+    usd: float = sum(cost_of_calls([*read_calls(path)])["usd"] for path in paths if os.path.getsize(path))
+    return usd
 
 
 def _slot_name(target: Target) -> str:

@@ -12,7 +12,7 @@ from pipeline.core.graph import Target
 from pipeline.errors import SpecError
 from pipeline.machine.job import Job, StageFailed
 from pipeline.store.files import read_bytes
-from pipeline.tree.report.manifest import RunRecords
+from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.report.summary import holdout_lines
 from pipeline.tree.rules.positions import NodePlace, parse_place, parse_slot
 from pipeline.tree.rules.scoring import AGAINST_ROOT, PAIRED, paired_comparison, seed_defects, weighted_means

@@ -28,6 +28,7 @@ from pipeline.tree.run.records import write
 
 
 def report_stage(job: Job) -> None:
+    """Write the summary.  It tells of the builds of this checkout too, so the store does not keep it."""
     write(job.writes["summary"][0], summary_text(fold_manifest(job.target.run, job.target.params)))
 
 
@@ -63,22 +64,27 @@ def _fail_on_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
     return guarded
 
 
+# Followers write tasks down as queued before the first may start, and the summary up to the last promotion.
+_TOLD_FIRST = ("assign", "promote")
+
 _STAGES = {
-    **{name: decider.stage() for name, decider in DECIDERS.items()},
-    "root": Stage("tree.root/1", root_stage),
-    "protected": Stage("tree.protected/1", protect_stage),
-    "start": Stage("tree.start/1", start_stage),
-    "node": Stage("tree.node/1", node_stage),
+    **{
+        name: decider.stage()._replace(minor=True, told_first=name in _TOLD_FIRST) for name, decider in DECIDERS.items()
+    },
+    "root": Stage("tree.root/1", root_stage, minor=True),
+    "protected": Stage("tree.protected/1", protect_stage, minor=True),
+    "start": Stage("tree.start/1", start_stage, minor=True),
+    "node": Stage("tree.node/1", node_stage, minor=True),
     "idea": Stage("tree.idea/1", idea_stage, passed=passed_variables),
-    "recorded": Stage("tree.recorded/1", recorded_ideas_stage),
-    "by_hand": Stage("tree.by_hand/1", by_hand_stage),
+    "recorded": Stage("tree.recorded/1", recorded_ideas_stage, minor=True),
+    "by_hand": Stage("tree.by_hand/1", by_hand_stage, minor=True),
     "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables),
     "test": Stage("tree.test/1", test_stage, passed=passed_variables),
     "checks": Stage("tree.checks/1", check_stage, passed=passed_variables),
     "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables),
     "row": Stage("tree.row/1", row_stage, passed=passed_variables),
     "holdout": Stage("tree.holdout/1", holdout_stage),
-    "report": Stage("tree.report/1", report_stage),
-    "validate": Stage("tree.validate/1", validate_stage),
+    "report": Stage("tree.report/1", report_stage, stored=False, minor=True),
+    "validate": Stage("tree.validate/1", validate_stage, minor=True),
 }
 STAGES = {name: stage._replace(do=_fail_on_git_problems(stage.do)) for name, stage in _STAGES.items()}

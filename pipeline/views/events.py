@@ -1,7 +1,8 @@
 """Events of a build as its reporters hear them, and a reporter that remembers how every target ended.
 
-Order: begin, initialize; then target_started, target_progress and target_ended; complete_run.  The main thread calls
-all of them; `stopping` comes from any thread at any time."""
+Order: begin, initialize; then target_started, target_process, target_progress and target_ended, `remark` for a line of
+a kind of its own, round_ended after each round of these and at least every other second; complete_run.  The main
+thread calls all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ class Build(NamedTuple):
     jobs: int
     rooms: Mapping[str, int]  # `run:room` -> its places
     receipt: Callable[[Target], Receipt | None]  # of the last time; reads a file
+    is_minor: Callable[[Target], bool] = lambda _: False  # it only keeps the books
+    seconds: Callable[[Target], float | None] = lambda _: None  # it took, the last time or where it was recalled from
 
 
 class Reporter:
@@ -32,7 +35,8 @@ class Reporter:
     begin: remembers; effects start with `initialize`, from where on `complete_run` is sure to follow (doit's names);
     after `begin` all events are heard, also without `initialize`: another reporter's may have failed before
     stopping: nothing more will be started; called by any thread and by signal handlers, it sets a mark, no more
-    target_progress: how far a target is"""
+    target_progress: how far a target is; target_process: the id of a process that works on it
+    remark: a line for people, from the follower of a run"""
 
     def __init__(self, outstream: Any, options: Mapping[str, Any]) -> None:
         self.outstream = outstream
@@ -43,8 +47,11 @@ class Reporter:
     def initialize(self, tasks: Any, selected: Any) -> None: ...
     def stopping(self, why: str) -> None: ...
     def target_started(self, target: Target) -> None: ...
+    def target_process(self, target: Target, pid: int) -> None: ...
     def target_progress(self, target: Target, line: str) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
+    def remark(self, line: str) -> None: ...
+    def round_ended(self) -> None: ...
     def complete_run(self) -> None: ...
     def runtime_error(self, msg: str) -> None:
         sys.stderr.write(f"{msg}\n")

@@ -257,6 +257,9 @@ class LiveConsole(Console):
             self.progress.target_ended(target, outcome)
         self.screen.redraw_soon()
 
+    def remark(self, line: str) -> None:
+        self.screen.say(clean_line(line))
+
     def write_outcome(self, target: Target, outcome: Outcome) -> None:
         if self.progress.worth_a_line(target, outcome):
             line, word = outcome_line(target.name, outcome), outcome.status

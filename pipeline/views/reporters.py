@@ -85,6 +85,7 @@ class Console(Reporter):
     def __init__(self, outstream: Any, options: Mapping[str, Any], shown: Collection[str] = REPORTED) -> None:
         super().__init__(outstream, options)
         self.shown = shown
+        self._verbose = bool(options.get("verbose"))
         self._counts: dict[str, int] = {}
         self._lines = 0
         self._failures: dict[str, int] = {}  # their lines, and how many were written with them
@@ -102,8 +103,15 @@ class Console(Reporter):
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
-        if outcome.status in self.shown:
+        if outcome.status in self.shown and (self._verbose or not self._is_minor(target, outcome)):
             self.write_outcome(target, outcome)
+
+    def remark(self, line: str) -> None:
+        self._lines += 1
+        self.write([clean_line(line)])
+
+    def _is_minor(self, target: Target, outcome: Outcome) -> bool:
+        return outcome.status in (BUILT, RECALLED) and outcome.attempts < 2 and self.build.is_minor(target)
 
     def write_outcome(self, target: Target, outcome: Outcome) -> None:
         lines = [outcome_line(target.name, outcome), *failure_lines(outcome)]
@@ -157,7 +165,8 @@ class ReporterGroup(Reporter):
 
     begin, initialize, stopping = _to_each("begin"), _to_each("initialize"), _to_each("stopping")
     target_started, target_ended = _to_each("target_started"), _to_each("target_ended")
-    target_progress = _to_each("target_progress")
+    target_progress, target_process = _to_each("target_progress"), _to_each("target_process")
+    remark, round_ended = _to_each("remark"), _to_each("round_ended")
 
     def complete_run(self) -> None:
         """End all reporters, also when one of them could not write."""

@@ -101,7 +101,7 @@ class Search:
         self.project.spec(run, yaml.safe_dump(self.keys, sort_keys=False))
 
     def build(self, *words: str, code: int = 0) -> Said:
-        said = self.project.call("run", *words)
+        said = self.project.call("run", "--verbose", *words)
         assert said.code == code, said
         assert "Traceback" not in said.out + said.err, said
         return said

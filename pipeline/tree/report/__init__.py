@@ -3,7 +3,11 @@
 May import: store, git, core, errors, trust, tree.rules, tree.spec, tree.run.  `summary` is a pure function of a
 manifest, `markdown` of rows.
 
-manifest        the records of a run, each read on demand; manifest.json: all of them, folded into one
+run_records     the records of a run, each read on demand; entries of its nodes
+manifest        manifest.json: all records, folded into one
+live            manifest.json while a search goes on
+happenings      what happened, from the events
+headlines       lines for a terminal as a search goes on
 markdown        Markdown tables, and numbers and texts on one line
 summary         TREE_SUMMARY.md
 explain         decisions in numbers: what each check used, and what would have been enough

@@ -1,179 +1,34 @@
 """Manifest of a search, folded from its records: an entry a node, an entry an evaluation, the state of the search.
 
-RunRecords reads the records of a run on demand; unreliable ones count as missing.  The manifest can be made again at
-any time.  Only the life cycle of evaluations and the events are not from records but from the coordinator, who watched
-the run."""
+It can be made again at any time.  Only the life cycle of evaluations and the events are not from records but from the
+coordinator, who watched the run."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from math import fsum
 
-from pipeline.store.files import read_bytes
+from pipeline.models.calls import read_calls
 from pipeline.store.receipts import Receipts
+from pipeline.tree.report.run_records import EXPANDED, FRONTIER, RECORD_FILES, RunRecords, created_at, node_entry
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
-from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
+from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
-from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
-from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
-from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, read_events
+from pipeline.tree.rules.scoring import PAIRED, column_by_config, compare_configs, means_by_config
+from pipeline.tree.run.ideas import cost_of_calls
+from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, read_events
 from pipeline.tree.run.seal import seal_record
-from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
-from pipeline.tree.spec.model import Params, shape_of
-
-EXPANDED, FRONTIER = "expanded", "frontier"
-EMPTY_SHA = sha256(b"").hexdigest()
-
-
-class RunRecords:
-    """The records of a run.  `config`: the run's, as its plan has it.  `without`: paths of unreliable records."""
-
-    def __init__(self, run: str, config: Params, without: frozenset[str] = frozenset()) -> None:
-        self.run, self.at, self.config, self.without = run, positions.RunLayout(run), config, without
-        self.shape = shape_of(config)
-        # many children name their ancestors' ideas, and are compared with the same node
-        self.sha, self.baseline, self.cascade = cache(self._sha), cache(self._baseline), cache(self._cascade)
-
-    @cached_property
-    def assignments(self) -> dict[int, Record]:
-        return {d: found for d in self.shape.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
-
-    @cached_property
-    def promotions(self) -> dict[int, Record]:
-        """The promotions of the depths that are done: none after the one at which the search stopped."""
-        done: dict[int, Record] = {}
-        for depth in self.shape.depths:
-            found = self.record(self.at.of_depth(depth, "promoted.json"))
-            if found is None:
-                break
-            done[depth] = found
-            if found["stop_reason"]:
-                break
-        return done
-
-    def _cascade(self, depth: int) -> Record | None:
-        return self.record(self.at.of_depth(depth, "cascade.json")) if self.config["cascade"] else None
-
-    def record(self, path: str) -> Record | None:
-        return None if path in self.without else load_if_intact(path)
-
-    def content(self, path: str) -> bytes | None:
-        try:
-            return None if path in self.without else read_bytes(path)
-        except FileNotFoundError:
-            return None
-
-    def _sha(self, path: str) -> str | None:
-        content = self.content(path)
-        return None if content is None else sha256(content).hexdigest()
-
-    def ideas(self, place: positions.NodePlace) -> list[str]:
-        """The files of a node's ideas that are not empty, in the order of the slots."""
-        paths = [self.at.idea(positions.EvalSlot(*place, i), "md") for i in range(self.config["ideas_per_node"])]
-        return [path for path in paths if self.sha(path) not in (None, EMPTY_SHA)]
-
-    def stopped_after(self, slot: positions.EvalSlot) -> int:
-        """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
-        return int((self.record(self.at.of_eval(slot, "sweep.json")) or {}).get("stopped_after", 0))
-
-    def _baseline(self, place: positions.NodePlace) -> CheckedRows | None:
-        """The rows of a node."""
-        content, wanted = self.content(self.at.csv(place)), self.expected_rows
-        return check_rows(sheet_of(self.config, content), wanted) if content and wanted else None
-
-    @cached_property
-    def expected_rows(self) -> ExpectedRows | None:
-        root = self.content(self.at.csv(positions.ROOT))
-        return None if root is None else expected_by_sheet(self.config, sheet_of(self.config, root))
-
-
-def node_entry(records: RunRecords, place: positions.NodePlace, receipts: Receipts) -> Record | None:
-    """The entry of a node; None for a place that is empty or not decided yet."""
-    at, config = records.at, records.config
-    origin, code = (records.record(at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
-    if origin is None or code is None or origin["empty"]:
-        return None
-    above = [positions.parse_place(name) for name in origin["ancestors"]]
-    folders = [at.of_run(f"node_ideas/{each}") for each in (*above, place)]
-    tasks = records.assignments.get(place.depth, {"tasks": {}})["tasks"]
-    return {
-        "parent_node_id": origin["parent_node"],
-        "depth": place.depth,
-        "status": EXPANDED if place.depth in records.promotions else FRONTIER,
-        "closed": origin["closed"],
-        "created_at": created_at(receipts, f"{records.run}:{place}.node"),
-        "commit": code["commit"],
-        "tree": code["tree"],
-        "ref": f"refs/coppice/{records.run}/{place}",
-        "worktree_path": at.of_run(f"{positions.NODES}/{place}"),
-        "baseline_results_csv_path": at.csv(place),
-        "baseline_results_csv_sha256": records.sha(at.csv(place)),
-        "metrics": node_means(records, place),
-        "sweep_config_limit": config["sweep_config_limit"],
-        "idea_chain": idea_chain(records, origin),
-        "node_ideas_dir": folders[-1],
-        "generated_idea_files": records.ideas(place),
-        "context_ideas_dirs": folders,
-        "context_idea_files": {path: records.sha(path) for each in above for path in records.ideas(each)},
-        "dedupe": {
-            "scope": config["dedupe_scope"],
-            "skipped": [
-                {"eval_id": slot, "duplicate_of": task["duplicate_of"], "identity": task["identity"]}
-                for slot, task in tasks.items()
-                if task["duplicate_of"] and positions.parse_slot(slot).place == place
-            ],
-        },
-        "artifacts": _artifacts(records, origin["from_eval"]),
-    }
-
-
-def node_means(records: RunRecords, place: positions.NodePlace) -> dict[str, float]:
-    """The means of a node's rows, which are complete: other code never becomes a node."""
-    checked = records.baseline(place)
-    if checked is None or checked.defects or not checked.rows:
-        return {}
-    names = (metric["name"] for metric in records.config["metrics"])
-    return {name: fsum(row.metrics[name] for row in checked.rows) / len(checked.rows) for name in names}
-
-
-def idea_chain(records: RunRecords, origin: Record) -> list[str]:
-    """The ideas on the way to a node, followed upwards: the record may have been made in another run."""
-    chain: list[str] = []
-    above: Record | None = origin
-    while above and above["from_eval"]:
-        slot = positions.parse_slot(above["from_eval"])
-        chain.insert(0, records.at.idea(slot, "md"))
-        above = records.record(records.at.of_node(slot.place, "origin.json"))
-    return chain
-
-
-def _artifacts(records: RunRecords, source: str | None) -> Record:
-    """The files that a node was made from; the root has its baseline alone."""
-    at, names = records.at, ("sweep.json", "sweep.log")
-    if source is None:
-        sweep, log = (at.of_node(positions.ROOT, name) for name in names)
-        return {"promoted_from_eval_id": None, "sweep": sweep, "sweep_log": log}
-    slot = positions.parse_slot(source)
-    files = {name: at.of_eval(slot, RECORD_FILES[name]) for name in ("summary", "change", "sweep", "sweep_log")}
-    return {"promoted_from_eval_id": source, **files, "candidate_results_csv_path": at.csv(slot)}
-
-
-def created_at(receipts: Receipts, target: str) -> str | None:
-    receipt = receipts.receipt(target)
-    return datetime.fromtimestamp(receipt.end, UTC).isoformat(timespec="seconds") if receipt else None
-
+from pipeline.tree.spec.model import Params
 
 PENDING = "pending"
+# By the check that stopped it, when it had passed the gate.
+PASSED_BUT = {RANK: "passed, outranked", SAME_CODE: "passed, same code"}
 # Fields that only a watcher of the run knows: records are the same whenever they were made.
 LIFECYCLE_FIELDS = tuple(NEW_LIFE)
-RECORD_FILES = {name: f"{name}.json" for name in ("task", "candidate", "sweep", "summary")}
-RECORD_FILES |= {"change": "change.patch", "calls": "calls.jsonl", "sweep_log": "sweep.log"}
 # Steps before the sweep, each with the keys of the configuration that ask for it.
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
@@ -181,7 +36,10 @@ STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 class _Evaluation:
     def __init__(self, records: RunRecords, slot: positions.EvalSlot, task: Record, lifecycle: Record) -> None:
         self.records, self.slot, self.task, self.lifecycle = records, slot, task, lifecycle
-        self.candidate, self.summary = self._read("candidate.json") or {}, self._read("summary.json") or {}
+        self.candidate = self._read("candidate.json") or {}
+        # by blocks an idea has ended before its verdict is known
+        self.pairs = (self._read("pairs.json") or {}) if records.config["method"] == PAIRED else {}
+        self.summary = self._read("summary.json") or self.pairs
         self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(records.config[key] for key in keys)]
         names = (*self.before, "sweep")
         self.costs = {name: cost for name in names if (cost := self._read(f"{name}.cost.json"))}
@@ -212,7 +70,18 @@ class _Evaluation:
             "experiment_dir": self.records.at.of_run(f"eval/{self.slot}"),
             "files": self._files(),
             "decision": self.decision,
+            "outcome": self._outcome(status),
         }
+
+    def _outcome(self, status: str) -> str | None:
+        """The end of an idea in words; None while it is open."""
+        if status in (FAILED, SKIPPED):
+            return status
+        if self.decision is None:
+            return None
+        if self.decision["promoted_to_node_id"]:
+            return "promoted"
+        return PASSED_BUT.get(self.decision["failed_check"], "not passed")
 
     def _idea(self) -> Record:
         records, path = self.records, self.records.at.idea(self.slot, "md")
@@ -248,8 +117,19 @@ class _Evaluation:
             **{name: self.lifecycle[name] for name in LIFECYCLE_FIELDS if name in self.lifecycle},
             "attempts": attempts,
             "seconds": {name: cost["seconds"] for name, cost in self.costs.items()},
-            "spent": total_spending(self.spent)._asdict() if self.spent else None,
+            "spent": self._spending(),
         }
+
+    def _spending(self) -> Record | None:
+        """The cost with the idea and all calls; before the depth is done, by the records that its end will count."""
+        if self.spent or not self.summary or self.task["empty"]:
+            return total_spending(self.spent)._asdict() if self.spent else None
+        idea = self.records.record(self.records.at.idea(self.slot, "json")) or {"usd": 0, "tokens": 0, "seconds": 0}
+        path = self._path(RECORD_FILES["calls"])
+        calls = cost_of_calls([*read_calls(path)] if os.path.exists(path) and os.path.getsize(path) else [])
+        seconds = calls["seconds"] + sum(cost["seconds"] for cost in self.costs.values())
+        own = Spending(1, calls["usd"], calls["tokens"], round(seconds, 3))
+        return total_spending([own, Spending(0, idea["usd"], idea["tokens"], idea["seconds"])])._asdict()
 
     def _code(self) -> Record:
         made = self.candidate
@@ -280,8 +160,20 @@ class _Evaluation:
             "stopped_after_blocks": stopped or None,
             "cascade": cascade and cascade["ideas"].get(str(self.slot)),
             "scoring_summary": summary.get("scoring_summary"),
+            "primary": self._primary(),
             "by_config": self._by_config(stopped) if summary.get("scoring_summary") else None,
         }
+
+    def _primary(self) -> Record | None:
+        """The means of the primary metric: the parent's and its own, also before the verdict is known."""
+        name, scores = self.records.config["primary"], self.summary.get("scoring_summary")
+        if scores:
+            found = next((each for each in scores["recommendation"]["metrics"] if each["name"] == name), None)
+            return found and {"before": found["baseline"], "after": found["candidate"]}  # an older spec may lack it
+        series = self.pairs.get("series", {}).get(name)
+        if not series or not series["own"]:
+            return None
+        return {side: fsum(series[key]) / len(series[key]) for side, key in (("before", "parent"), ("after", "own"))}
 
     def _by_config(self, stopped: int) -> Record | None:
         """The comparison config by config; None unless both files are those that were scored, by today's spec."""
@@ -327,16 +219,44 @@ def fold_manifest(
 
     `config`: the run's, as its plan has it; `lifecycle`: of each evaluation, from a watcher of the run; `without`:
     paths of records that must not be believed."""
-    records, receipts = RunRecords(run, config, without), Receipts(run)
+    records = RunRecords(run, config, without)
+    evaluations = {
+        str(slot): evaluation_entry(records, slot, lifecycle.get(str(slot), {})) for slot in records.assigned_slots
+    }
+    calls = {name: path for slot in records.shape.all_slots() for name, path in call_files(records, slot)}
+    events = [*read_events(records.at.of_run(positions.EVENTS))]
+    return whole_manifest(records, node_entries(records), evaluations, calls, events)
+
+
+def node_entries(records: RunRecords) -> dict[str, Record]:
+    receipts = Receipts(records.run)
     receipts.names()  # many are going to be looked up
-    at, root = records.at, records.record(records.at.of_run("root.json")) or {}
-    nodes = {str(p): entry for p in records.shape.all_places() if (entry := node_entry(records, p, receipts))}
-    evaluations: dict[str, Record] = {}
-    for slot in records.shape.all_slots():  # those that something has been assigned to
-        if task := records.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot)):
-            evaluations[str(slot)] = _Evaluation(records, slot, task, lifecycle.get(str(slot), {})).record()
-    asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.shape.all_slots()}
-    asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.shape.all_slots()}
+    return {str(p): entry for p in records.shape.all_places() if (entry := node_entry(records, p, receipts))}
+
+
+def evaluation_entry(records: RunRecords, slot: positions.EvalSlot, lifecycle: Record) -> Record:
+    """The entry of a slot that something has been assigned to."""
+    return _Evaluation(records, slot, records.assignments[slot.depth]["tasks"][str(slot)], lifecycle).record()
+
+
+def call_files(records: RunRecords, slot: positions.EvalSlot) -> Iterator[tuple[str, str]]:
+    """The targets of a slot that have asked somebody, and the files with the calls."""
+    at = records.at
+    for name, path in (("idea", at.idea(slot, "calls.jsonl")), ("implement", at.of_eval(slot, "calls.jsonl"))):
+        if os.path.exists(path) and os.path.getsize(path):
+            yield f"{slot}.{name}", path
+
+
+def whole_manifest(
+    records: RunRecords,
+    nodes: Mapping[str, Record],
+    evaluations: Mapping[str, Record],
+    calls: Mapping[str, str],
+    events: Sequence[Record],
+) -> Record:
+    """The manifest of its parts; what is short is read anew."""
+    run, at, config = records.run, records.at, records.config
+    root, receipts = records.record(at.of_run("root.json")) or {}, Receipts(run)
     sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(positions.OPENINGS)) else None
     return {
         "version": VERSION,
@@ -356,8 +276,8 @@ def fold_manifest(
         "nodes": nodes,
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
-        "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
-        "events": [*read_events(at.of_run(positions.EVENTS))],
+        "conversations": calls,
+        "events": events,
     }
 
 

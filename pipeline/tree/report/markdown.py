@@ -12,16 +12,59 @@ from pipeline.core.text import one_line
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]+")
 BLANK = "-"
+# Columns of a page, and the least of a column that is clipped.
+WIDTH, LEAST_WIDTH = 120, 10
 
 
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> list[str]:
-    """A table as lines, none of them without rows; `right`: columns of numbers."""
-    cells = [[table_cell(text) for text in row] for row in (header, *rows)]
-    widths = [max(3, *map(display_width, column)) for column in zip(*cells, strict=True)]
+def markdown_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = (), flexible: Sequence[str] = ()
+) -> list[str]:
+    """A table as lines, none of them without rows; `right`: columns of numbers; `flexible`: columns that are clipped
+    where the lines would be longer than WIDTH, the last ones first."""
+    texts = [[*header], *map(list, rows)]
+    widths = _column_widths(texts)
+    for name in reversed(flexible):
+        n, over = header.index(name), sum(widths) + 3 * len(widths) + 1 - WIDTH
+        if over > 0:
+            most = max(LEAST_WIDTH, widths[n] - over)
+            for row in texts[1:]:
+                row[n] = clip_columns(row[n], most)
+            widths = _column_widths(texts)
+    cells = [[table_cell(text) for text in row] for row in texts]
     sides = [name in right for name in header]
     rule = [("-" * (size - 1) + ":") if side else "-" * size for size, side in zip(widths, sides, strict=True)]
     lines = [[_pad_cell(*each) for each in zip(row, widths, sides, strict=True)] for row in cells]
     return [f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:])] if len(lines) > 1 else []
+
+
+def _column_widths(texts: Iterable[Sequence[str]]) -> list[int]:
+    rows = [[display_width(table_cell(text)) for text in row] for row in texts]
+    return [max(3, *column) for column in zip(*rows, strict=True)]
+
+
+def clip_columns(text: str, most: int) -> str:
+    """A text on one line that is so wide as a cell at the most."""
+    text = plain_text(text)
+    while display_width(table_cell(text)) > most:
+        text = f"{text[:-2].rstrip()}…"
+    return text
+
+
+def wrap_line(line: str) -> list[str]:
+    """A line of prose or of a list as lines of at most WIDTH columns; words are only cut where one is longer."""
+    indent = "> " if line.startswith("> ") else "  " if line.startswith("- ") else ""
+    lines, now = [], ""
+    for word in line.split(" "):
+        if now.strip() and display_width(now) + 1 + display_width(word) > WIDTH:
+            lines.append(now)
+            now = f"{indent}{word}"
+        else:
+            now = f"{now} {word}" if now else word
+        while display_width(now) > WIDTH:
+            cut = next(n for n in range(len(now), 0, -1) if display_width(now[:n]) <= WIDTH)
+            lines.append(now[:cut])
+            now = f"{indent}{now[cut:]}"
+    return [*lines, now]
 
 
 def table_cell(text: str) -> str:

@@ -91,9 +91,9 @@ def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list
     decisions.sort(key=lambda decision: decision.order)
     found: list[ReplayedDecision] = []
     with TemporaryDirectory(prefix="coppice-replay-") as folder:
-        for n, each in enumerate(decisions):
+        for each in decisions:
             edited = recipes is not None and not same_request(each.receipt.recipe, recipes.get(each.name))
-            found.append(_replay_one(each, made, f"{folder}/{n}")._replace(edited=edited))
+            found.append(_replay_one(each, made, folder)._replace(edited=edited))
     return found
 
 
@@ -130,12 +130,14 @@ def _changed_input(receipt: Receipt, made: Mapping[str, str]) -> tuple[str, str]
 def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Iterator[RebuiltDifference]:
     """Decide again; the differences of what comes out from the recorded files and from the receipt."""
     target = decision.target
-    writes = {port: [f"{folder}/{path}" for path in group] for port, group in target.writes}
-    for path in target.outputs:
-        os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
+    # numbered, in one folder for all decisions: folders of their own cost more than the decisions
+    places = {path: f"{folder}/{n}" for n, path in enumerate(target.outputs)}
+    for place in filter(os.path.exists, places.values()):
+        os.unlink(place)
+    writes = {port: [places[path] for path in group] for port, group in target.writes}
     decider.do(ReplayJob(target, dict(target.reads), writes), open_as_is)
     for path, sha in decision.receipt.outputs.items():
-        rebuilt = read_bytes(f"{folder}/{path}")
+        rebuilt = read_bytes(places[path])
         if not os.path.isfile(path):
             yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
         elif difference := first_difference(read_bytes(path), rebuilt):

@@ -5,10 +5,12 @@ It is TREE_SUMMARY.md, and its opening line is the last line of a build.  Pure."
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.text import join_names, plural
+from pipeline.tree.report.happenings import happening_lines
+from pipeline.tree.report.headlines import verdict_word
 from pipeline.tree.report.markdown import (
     BLANK,
     clip_text,
@@ -18,42 +20,52 @@ from pipeline.tree.report.markdown import (
     format_score,
     markdown_table,
     table_cell,
+    wrap_line,
 )
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
-from pipeline.tree.rules.beam import rank_numbers
+from pipeline.tree.rules.beam import FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN
 
-GRADE_COLUMNS, VERDICT_COLUMNS = ("grade", "score"), ("verdict", "estimate", "between", "p")
-IDEA_WIDTH, WHY_WIDTH = 48, 100  # characters
+IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
 AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 
 Manifest = Mapping[str, Any]
 
 
 def path_table(manifest: Manifest, best: Sequence[str]) -> list[str]:
+    """The way to the best node; what a step gained is against its parent, and in all against the root."""
     primary, rows = manifest["run_config"]["primary"], []
-    header = ["node", "idea", primary, "against the parent", "grade", "score"]
-    header += ["against the root", "rank score", "commit"]
+    verdict = "verdict" if manifest["run_config"]["method"] == PAIRED else "grade"
+    header = ["node", "idea", clip_text(primary, NAME_WIDTH), "step", verdict, "in all", "score", "commit"]
     for name in filter(None, best):
         node = manifest["nodes"][name]
         source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
-        idea, steps = "(the start)", [BLANK] * 5
+        idea, steps = "(the start)", [BLANK] * 4
         if source and source["scoring_summary"]:
             parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
             idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
-            steps = [_change(parent, primary), parent["grade"], format_score(parent["score"])]
-            steps += [_change(root, primary), format_score(root["score"])]
+            steps = [_gain(parent, primary), verdict_word(source), _gain(root, primary), format_score(root["score"])]
         rows.append([name, idea, _node_mean(node, primary), *steps, node["commit"][:10]])
-    return markdown_table(header, rows, right=("score", "rank score"))
+    return markdown_table(header, rows, right=("step", "in all", "score"), flexible=["idea"])
 
 
 def _node_mean(node: Manifest, primary: str) -> str:
     return format_number(node["metrics"][primary]) if primary in node["metrics"] else BLANK
 
 
+def _detail(comparison: Manifest, name: str) -> Manifest | None:
+    """The comparison of a metric; None where an older spec had no such metric."""
+    return next((each for each in comparison["metrics"] if each["name"] == name), None)
+
+
 def _change(comparison: Manifest, name: str) -> str:
-    detail = next(each for each in comparison["metrics"] if each["name"] == name)
-    return format_change(detail["baseline"], detail["candidate"])
+    detail = _detail(comparison, name)
+    return format_change(detail["baseline"], detail["candidate"]) if detail else BLANK
+
+
+def _gain(comparison: Manifest, name: str) -> str:
+    detail = _detail(comparison, name)
+    return f"{detail['candidate'] - detail['baseline']:+.4g}" if detail else BLANK
 
 
 def beam_table(manifest: Manifest) -> list[str]:
@@ -67,11 +79,12 @@ def beam_table(manifest: Manifest) -> list[str]:
                 title, commit = clip_text(source["idea_title"], IDEA_WIDTH), node["commit"][:10]
                 cells = [source["eval_id"], title, _node_mean(node, primary)]
             rows.append([depth, place, *cells, clip_text(beam["why"], WHY_WIDTH), commit])
-    return markdown_table(["depth", "place", "from", "idea", primary, "why", "commit"], rows, right=("depth",))
+    header = ["depth", "place", "from", "idea", clip_text(primary, NAME_WIDTH), "why", "commit"]
+    return markdown_table(header, rows, right=("depth",), flexible=("idea", "why"))
 
 
 def node_table(manifest: Manifest) -> list[str]:
-    header = ["node", "status", "parent", "from", "ideas in it", "tried", "promoted", "worktree", "commit"]
+    header = ["node", "status", "parent", "from", "ideas in it", "tried", "promoted", "commit"]
     evaluations = [each for each in manifest["evaluations"].values() if not each["empty"]]
     tried = Counter(each["parent_node_id"] for each in evaluations)
     promoted = Counter(each["parent_node_id"] for each in evaluations if promoted_place(each))
@@ -79,7 +92,7 @@ def node_table(manifest: Manifest) -> list[str]:
         [
             *(name, node["status"], node["parent_node_id"] or BLANK),
             *(node["artifacts"]["promoted_from_eval_id"] or BLANK, str(len(node["idea_chain"]))),
-            *(str(tried[name]), str(promoted[name]), node["worktree_path"], node["commit"][:10]),
+            *(str(tried[name]), str(promoted[name]), node["commit"][:10]),
         ]
         for name, node in manifest["nodes"].items()
     ]
@@ -91,57 +104,81 @@ def promoted_place(evaluation: Manifest) -> str:
 
 
 def evaluation_table(manifest: Manifest, rows: Mapping[str, Manifest]) -> list[str]:
-    """A row an evaluation: `score` is against the parent, for the gate; `rank score` against the root."""
+    """A row an evaluation, and below the table a paragraph on each."""
     config = manifest["run_config"]
-    primary, verdict = config["primary"], VERDICT_COLUMNS if config["method"] == PAIRED else GRADE_COLUMNS
-    guards = [metric["name"] for metric in config["metrics"] if metric["guard"] and metric["name"] != primary]
-    header = ["slot", "idea", "status", *verdict, "rank score", primary, *(f"{name} (guard)" for name in guards)]
-    header += ["rows", "better/worse", "seconds", "attempts", "cost", "decision", "why"]
-    right = ("score", "estimate", "p", "rank score", "rows", "better/worse", "seconds", "attempts")
-    lines = [[slot, *_row(each, [primary, *guards], header)] for slot, each in rows.items()]
-    return markdown_table(header, lines, right)
+    paired = config["method"] == PAIRED
+    header = ["slot", "idea", "outcome", "verdict" if paired else "grade", clip_text(config["primary"], NAME_WIDTH)]
+    header += ["p" if paired else "score", "seconds", "cost"]
+    lines = [[slot, *_row(each, paired)] for slot, each in rows.items()]
+    table = markdown_table(header, lines, right=("p", "score", "seconds", "cost"), flexible=["idea"])
+    details = [f"- {slot}: {'; '.join(_details(each, config))}." for slot, each in rows.items() if not each["empty"]]
+    return [*table, *(["", *details] if details else [])]
 
 
-def _row(each: Manifest, names: Sequence[str], header: Sequence[str]) -> Iterator[str]:
-    scores, spent = each["scoring_summary"], each["spent"] or {"usd": 0, "tokens": 0, "seconds": 0}
-    yield from (clip_text(each["idea_title"], IDEA_WIDTH), each["empty"] or each["status"])
-    if scores:
-        parent, root = scores["recommendation"], scores["root_recommendation"]
-        evidence, score = parent["evidence"], format_score(parent["score"])
-        if evidence is None:
-            yield from (parent["grade"], score)
-        else:
-            bounds = f"{format_number(evidence['lower'])} to {format_number(evidence['upper'])}"
-            yield from (evidence["verdict"], score, bounds, format_number(evidence["p"]))
-        yield format_score(root["score"])
-        yield from (_change(parent, name) for name in names)
+def _row(each: Manifest, paired: bool) -> Iterator[str]:
+    scores, measured = each["scoring_summary"], each["primary"]
+    spent = each["spent"] or {"usd": 0, "tokens": 0, "seconds": 0}
+    yield from (clip_text(each["idea_title"], IDEA_WIDTH), outcome_text(each))
+    yield verdict_word(each) if scores else BLANK
+    yield f"{format_number(measured['before'])} -> {format_number(measured['after'])}" if measured else BLANK
+    evidence = scores and scores["recommendation"]["evidence"]
+    if paired:
+        yield format_number(evidence["p"]) if evidence else BLANK
     else:
-        yield from [BLANK] * (header.index("rows") - 3)
-    yield f"{each['candidate_rows_used']}/{each['rows_expected']}" if each["rows_expected"] else BLANK
-    yield f"{each['by_config']['better']}/{each['by_config']['worse']}" if each["by_config"] else BLANK
+        yield format_score(scores["recommendation"]["score"]) if scores else BLANK
     seconds = spent["seconds"]
     yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
-    yield str(each["attempt"]) if each["attempt"] else BLANK
-    yield format_money(spent["usd"], spent["tokens"])
-    if (decision := each["decision"]) is None:
-        yield from ("not yet", BLANK)
-    else:
-        to = promoted_place(each)
-        yield f"promoted: {to}" if to else f"no: {decision['failed_check']}"
-        yield clip_text(decision["why"], WHY_WIDTH)
+    yield format_money(spent["usd"], 0)
+
+
+def outcome_text(each: Manifest) -> str:
+    """The end of an idea for people: `promoted` is what became a node, and nothing else."""
+    if each["empty"]:
+        return str(each["empty"])
+    if to := promoted_place(each):
+        return f"promoted: {to}"
+    return str(each["outcome"] or ("not yet" if each["status"] in FINAL_STATUSES else each["task_state"]))
+
+
+def _details(each: Manifest, config: Manifest) -> Iterator[str]:
+    """All that the table has no room for."""
+    yield table_cell(clip_text(each["idea_title"], WHY_WIDTH)).rstrip(".")
+    if scores := each["scoring_summary"]:
+        parent, root = scores["recommendation"], scores["root_recommendation"]
+        evidence = parent["evidence"]
+        word = "score" if evidence is None else "estimate"
+        between = (
+            f", between {format_number(evidence['lower'])} and {format_number(evidence['upper'])}" if evidence else ""
+        )
+        yield f"{word} {format_score(parent['score'])}{between}, against the root {format_score(root['score'])}"
+        guards = [m["name"] for m in config["metrics"] if m["guard"] and m["name"] != config["primary"]]
+        yield from (f"{name} (guard) {_change(parent, name)}" for name in guards)
+    if each["rows_expected"]:
+        yield f"{each['candidate_rows_used']}/{each['rows_expected']} rows"
+    if found := each["by_config"]:
+        yield f"configs better/worse {found['better']}/{found['worse']}"
+    if each["attempt"]:
+        yield plural(each["attempt"], "attempt")
+    if (spent := each["spent"]) and spent["tokens"]:
+        yield f"{spent['tokens']:,} tokens"
+    if each["decision"]:
+        yield table_cell(clip_text(each["decision"]["why"], 2 * WHY_WIDTH))
 
 
 def progress_table(manifest: Manifest) -> list[str]:
     """The counts of each depth; of each reason for an empty slot the first one in full."""
     names, rows = ("planned", "assigned", "completed", "failed", "skipped", "unfinished", "promoted"), []
+    reasons: list[str] = []
     for depth, counts in manifest["state"]["depth_progress_by_depth"].items():
         why: dict[str, str] = {}
         for each in manifest["evaluations"].values():
             if each["depth"] == int(depth):
                 why.setdefault(each["empty"], each["empty_why"])
-        reasons = [f"{count} {word} ({clip_text(why[word], WHY_WIDTH)})" for word, count in counts["empty"].items()]
-        rows.append([depth, *(str(counts[name]) for name in names), "; ".join(reasons)])
-    return markdown_table(["depth", *names, "why slots are empty"], rows, right=("depth", *names))
+        empty = [f"{count} {word} ({clip_text(why[word], WHY_WIDTH)})" for word, count in counts["empty"].items()]
+        reasons += [f"- empty at depth {depth}: {'; '.join(empty)}"] if empty else []
+        rows.append([depth, *(str(counts[name]) for name in names)])
+    table = markdown_table(["depth", *names], rows, right=("depth", *names))
+    return [*table, *(["", *reasons] if reasons else [])]
 
 
 def budget_table(manifest: Manifest) -> list[str]:
@@ -209,6 +246,7 @@ def summary_text(manifest: Manifest) -> str:
         ("Nodes", node_table(manifest)),
         *_depths(manifest),
         ("Failures", failures),
+        ("What happened", happening_lines(manifest["events"])),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
         ("How to look at it", _commands(manifest, best[-1])),
@@ -216,8 +254,16 @@ def summary_text(manifest: Manifest) -> str:
     text = [f"# {manifest['tree_run_id']}"]
     for title, lines in sections:
         if lines:
-            text += ["", *([f"## {title}", ""] if title else []), *lines]
+            text += ["", *([f"## {title}", ""] if title else []), *_fitted(lines)]
     return "\n".join(text) + "\n"
+
+
+def _fitted(lines: Iterable[str]) -> Iterator[str]:
+    """Lines with prose wrapped; tables fit already, and commands are to be copied."""
+    is_code = False
+    for line in lines:
+        is_code ^= line.startswith("```")
+        yield from [line] if is_code or line.startswith("|") else wrap_line(line)
 
 
 def best_path(manifest: Manifest) -> list[str]:
@@ -327,11 +373,12 @@ def _commands(manifest: Manifest, best: str) -> list[str]:
     lines = [f"cd {found['worktree_path']}  # the files of {best}"]
     if found["artifacts"]["promoted_from_eval_id"]:
         lines += [
-            f"{git} diff {root['root_commit']} {found['commit']}  # all that was changed since the start",
+            f"{git} diff {root['root_commit'][:12]} {found['commit'][:12]}  # all that was changed since the start",
             f"{git} diff {found['ref']}~1 {found['ref']}  # the last step",
             f"less {found['artifacts']['sweep_log']}",
         ]
     where = (
-        f"Of each evaluation: change, logs, score in runs/{run}/eval/SLOT/, the idea in runs/{run}/node_ideas/NODE/."
+        f"Of each evaluation: change, logs, score in runs/{run}/eval/SLOT/, the idea in runs/{run}/node_ideas/NODE/;"
+        f" the files of a node in runs/{run}/wt/NODE/."
     )
     return ["```sh", *lines, "```", "", where]

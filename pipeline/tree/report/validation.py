@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import plural
 from pipeline.tree.report import storage_checks as storage
-from pipeline.tree.report.manifest import EXPANDED, FRONTIER, LIFECYCLE_FIELDS, fold_manifest
+from pipeline.tree.report.manifest import LIFECYCLE_FIELDS, fold_manifest
 from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
 from pipeline.tree.report.replay import replay_decisions
+from pipeline.tree.report.run_records import EXPANDED, FRONTIER
 from pipeline.tree.report.storage_checks import Check, Fault, Problem, Row, check_of, unequal_rows, value_text
 from pipeline.tree.report.summary import Manifest, promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET

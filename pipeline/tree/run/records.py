@@ -8,16 +8,19 @@ events.jsonl has a line an event, only ever appended to, by the one coordinator 
 States of an evaluation, each with the event that leads to it:
 
     (none) -> queued              queued
-    queued -> running             started
-    running -> completed, failed  completed, failed
-    running, failed -> queued     requeued: the build that ran it is gone"""
+    queued -> running             started; `working`, with the id of its process, as each command of it starts
+    running -> completed, failed  completed, failed: its last command has ended, and when
+    running, failed -> queued     requeued: the build that ran it is gone
+    completed, failed             scored: its comparison is known, by blocks only when all of its depth have ended
+
+A build begins with `build` and ends with `build_ended`; one that was killed has no end."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.git.commits import Candidate
@@ -204,23 +207,41 @@ def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"
 EVENT_COMPLETED, EVENT_FAILED = "completed", "failed"
+EVENT_WORKING, EVENT_SCORED = "working", "scored"
+EVENT_BUILD, EVENT_BUILD_ENDED = "build", "build_ended"
 QUEUED, RUNNING = "queued", "running"
 TASK_STATES = {EVENT_QUEUED: QUEUED, EVENT_STARTED: RUNNING, EVENT_REQUEUED: QUEUED}
 TASK_STATES |= {EVENT_COMPLETED: "completed", EVENT_FAILED: "failed"}
-NEW_LIFE: dict[str, Any] = dict.fromkeys(("queued_at", "started_at", "finished_at", "worker_pid"))
+NEW_LIFE: dict[str, Any] = dict.fromkeys(("queued_at", "started_at", "finished_at", "scored_at", "worker_pid"))
 NEW_LIFE |= {"attempt": 0, "task_state": None}
 
 Life = dict[str, Any]
+LIFE_TIMES = ("queued_at", "started_at", "finished_at", "scored_at")
+LIFE_EVENTS = {*TASK_STATES, EVENT_WORKING, EVENT_SCORED}
+
+
+def lives_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Life]:
+    """The lives of all evaluations that a log of events tells of."""
+    lives: dict[str, Life] = {}
+    for event in events:
+        if event.get("event") in LIFE_EVENTS and "eval_id" in event:
+            note_event(lives, event)
+    return lives
 
 
 def note_event(lives: dict[str, Life], event: Mapping[str, Any]) -> None:
     """Change the life of an evaluation by an event of it."""
     kind, at, life = event["event"], event["at"], lives.get(event["eval_id"], NEW_LIFE)
-    changes: Life = {"task_state": TASK_STATES[kind]}
+    changes: Life = {"task_state": TASK_STATES.get(kind, life["task_state"])}
     if kind in (EVENT_QUEUED, EVENT_REQUEUED):
-        changes |= {"queued_at": at, "started_at": None, "finished_at": None, "worker_pid": None}
+        changes |= {**dict.fromkeys(LIFE_TIMES), "queued_at": at, "worker_pid": None}
     elif kind == EVENT_STARTED:
-        changes |= {"started_at": at, "finished_at": None, "worker_pid": event["pid"], "attempt": life["attempt"] + 1}
+        times = {"started_at": at, "finished_at": None, "scored_at": None}
+        changes |= {**times, "worker_pid": event["pid"], "attempt": life["attempt"] + 1}
+    elif kind == EVENT_WORKING:
+        changes |= {"worker_pid": event["pid"]}
+    elif kind == EVENT_SCORED:
+        changes |= {"scored_at": at}
     else:
         changes |= {"finished_at": at}
     lives[event["eval_id"]] = life | changes

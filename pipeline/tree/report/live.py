@@ -1,0 +1,132 @@
+"""manifest.json while a search goes on: entries are folded anew as they change, the file is put together from texts.
+
+To fold and dump all of a search costs time by its size.  So the entry of an evaluation is folded once for each time
+that something of it changed, and its text is kept; the same goes for events, which are only ever appended.  What is
+written is byte for byte what `dump_record(fold_manifest(…))` would be at that moment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pipeline.store.files import whole_lines, write_whole
+from pipeline.tree.report.manifest import call_files, evaluation_entry, node_entries, whole_manifest
+from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.rules.positions import EVENTS, MANIFEST, parse_slot
+from pipeline.tree.run.records import Record
+from pipeline.tree.spec.model import Params
+
+NO_LIFE: Record = {}
+NO_TASKS: Record = {"tasks": {}}
+
+
+class EventTail:
+    """Events of a log that grows, each with its text; only new lines are read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._restart()
+
+    def _restart(self) -> None:
+        self._place = 0
+        self.events: list[Record] = []
+        self.texts: list[str] = []
+
+    def read_on(self) -> None:
+        if not os.path.exists(self.path):
+            self._restart()
+            return
+        with open(self.path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < self._place:  # somebody has cut it
+                self._restart()
+            file.seek(self._place)
+            for line in whole_lines(file):
+                self._place += len(line)
+                self._add(line)
+
+    def _add(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return
+        if isinstance(event, dict):
+            self.events.append(event)
+            self.texts.append(json_text(event, 2))
+
+
+class LiveManifest:
+    """Manifest of a run that is kept up to date.  `lives`: of each evaluation, kept by the coordinator."""
+
+    def __init__(self, run: str, config: Params, lives: Mapping[str, Record]) -> None:
+        self.run, self.config, self.lives = run, config, lives
+        self._entries: dict[str, Record] = {}
+        self._texts: dict[str, str] = {}
+        self._calls: dict[str, dict[str, str]] = {}
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget everything: what all entries rest on has changed."""
+        self._records = RunRecords(self.run, self.config)
+        self._events = EventTail(self._records.at.of_run(EVENTS))
+        self._nodes: dict[str, Record] | None = None
+        self._stale = {str(slot) for slot in self._records.shape.all_slots()}
+
+    def renew_nodes(self) -> None:
+        """Forget the nodes, and what was read to make entries; the entries are still right."""
+        self._records, self._nodes = RunRecords(self.run, self.config), None
+
+    def renew_slot(self, slot: str) -> None:
+        self._stale.add(slot)
+
+    def renew_depth(self, depth: int) -> None:
+        """Forget a depth that was assigned or decided on, and the nodes."""
+        self.renew_nodes()
+        self._stale |= {str(slot) for slot in self._records.shape.slots(depth)}
+
+    def entry(self, slot: str) -> Record:
+        """The entry of one evaluation as it is now."""
+        self._refresh([slot])
+        return self._entries[slot]
+
+    def fold(self) -> Record:
+        """The manifest as it is now."""
+        self._refresh(sorted(self._stale))
+        self._events.read_on()
+        if self._nodes is None:
+            self._nodes = node_entries(self._records)
+        entries = {str(slot): self._entries[str(slot)] for slot in self._records.assigned_slots}
+        calls = {name: path for found in self._calls.values() for name, path in found.items()}
+        return whole_manifest(self._records, self._nodes, entries, calls, self._events.events)
+
+    def write(self) -> Record:
+        """Put the file in place, whole; the manifest."""
+        manifest = self.fold()
+        parts = [f' "{name}": {self._part_text(name, manifest[name])}' for name in sorted(manifest)]
+        text = "{\n" + ",\n".join(parts) + "\n}\n"
+        write_whole(self._records.at.of_run(MANIFEST), text.encode(), durable=False)
+        return manifest
+
+    def _refresh(self, slots: Iterable[str]) -> None:
+        assignments: Mapping[int, Record] = self._records.assignments
+        for name in slots:
+            self._stale.discard(name)
+            slot = parse_slot(name)
+            self._calls[name] = dict(call_files(self._records, slot))
+            if name in assignments.get(slot.depth, NO_TASKS)["tasks"]:
+                self._entries[name] = evaluation_entry(self._records, slot, self.lives.get(name, NO_LIFE))
+                self._texts[name] = json_text(self._entries[name], 2)
+
+    def _part_text(self, name: str, part: Any) -> str:
+        if name == "evaluations" and part:
+            lines = [f'  "{slot}": {self._texts[slot]}' for slot in sorted(part)]
+            return "{\n" + ",\n".join(lines) + "\n }"
+        if name == "events" and part:
+            return "[\n" + ",\n".join(f"  {text}" for text in self._events.texts) + "\n ]"
+        return json_text(part, 1)
+
+
+def json_text(value: Any, level: int) -> str:
+    """A value as it stands in a record, indented so far; line breaks in texts are escaped, so all there are indent."""
+    return json.dumps(value, indent=1, sort_keys=True).replace("\n", "\n" + " " * level)

@@ -1,0 +1,170 @@
+"""Records of a run, each read on demand, and the entries of its nodes.
+
+Unreliable records count as missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from hashlib import sha256
+from math import fsum
+
+from pipeline.store.files import read_bytes
+from pipeline.store.receipts import Receipts
+from pipeline.tree.rules import positions
+from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
+from pipeline.tree.run.records import Record, load_if_intact
+from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
+from pipeline.tree.spec.model import Params, shape_of
+
+EXPANDED, FRONTIER = "expanded", "frontier"
+EMPTY_SHA = sha256(b"").hexdigest()
+# Files of an evaluation, by their names in the manifest.
+RECORD_FILES = {name: f"{name}.json" for name in ("task", "candidate", "sweep", "summary")}
+RECORD_FILES |= {"change": "change.patch", "calls": "calls.jsonl", "sweep_log": "sweep.log"}
+
+
+class RunRecords:
+    """The records of a run.  `config`: the run's, as its plan has it.  `without`: paths of unreliable records."""
+
+    def __init__(self, run: str, config: Params, without: frozenset[str] = frozenset()) -> None:
+        self.run, self.at, self.config, self.without = run, positions.RunLayout(run), config, without
+        self.shape = shape_of(config)
+        # many children name their ancestors' ideas, and are compared with the same node
+        self.sha, self.baseline, self.cascade = cache(self._sha), cache(self._baseline), cache(self._cascade)
+
+    @cached_property
+    def assignments(self) -> dict[int, Record]:
+        return {d: found for d in self.shape.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
+
+    @cached_property
+    def promotions(self) -> dict[int, Record]:
+        """The promotions of the depths that are done: none after the one at which the search stopped."""
+        done: dict[int, Record] = {}
+        for depth in self.shape.depths:
+            found = self.record(self.at.of_depth(depth, "promoted.json"))
+            if found is None:
+                break
+            done[depth] = found
+            if found["stop_reason"]:
+                break
+        return done
+
+    def _cascade(self, depth: int) -> Record | None:
+        return self.record(self.at.of_depth(depth, "cascade.json")) if self.config["cascade"] else None
+
+    def record(self, path: str) -> Record | None:
+        return None if path in self.without else load_if_intact(path)
+
+    def content(self, path: str) -> bytes | None:
+        try:
+            return None if path in self.without else read_bytes(path)
+        except FileNotFoundError:
+            return None
+
+    def _sha(self, path: str) -> str | None:
+        content = self.content(path)
+        return None if content is None else sha256(content).hexdigest()
+
+    @property
+    def assigned_slots(self) -> Iterator[positions.EvalSlot]:
+        """The slots that something has been assigned to, in their order."""
+        for slot in self.shape.all_slots():
+            if str(slot) in self.assignments.get(slot.depth, {"tasks": {}})["tasks"]:
+                yield slot
+
+    def ideas(self, place: positions.NodePlace) -> list[str]:
+        """The files of a node's ideas that are not empty, in the order of the slots."""
+        paths = [self.at.idea(positions.EvalSlot(*place, i), "md") for i in range(self.config["ideas_per_node"])]
+        return [path for path in paths if self.sha(path) not in (None, EMPTY_SHA)]
+
+    def stopped_after(self, slot: positions.EvalSlot) -> int:
+        """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
+        return int((self.record(self.at.of_eval(slot, "sweep.json")) or {}).get("stopped_after", 0))
+
+    def _baseline(self, place: positions.NodePlace) -> CheckedRows | None:
+        """The rows of a node."""
+        content, wanted = self.content(self.at.csv(place)), self.expected_rows
+        return check_rows(sheet_of(self.config, content), wanted) if content and wanted else None
+
+    @cached_property
+    def expected_rows(self) -> ExpectedRows | None:
+        root = self.content(self.at.csv(positions.ROOT))
+        return None if root is None else expected_by_sheet(self.config, sheet_of(self.config, root))
+
+
+def node_entry(records: RunRecords, place: positions.NodePlace, receipts: Receipts) -> Record | None:
+    """The entry of a node; None for a place that is empty or not decided yet."""
+    at, config = records.at, records.config
+    origin, code = (records.record(at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
+    if origin is None or code is None or origin["empty"]:
+        return None
+    above = [positions.parse_place(name) for name in origin["ancestors"]]
+    folders = [at.of_run(f"node_ideas/{each}") for each in (*above, place)]
+    tasks = records.assignments.get(place.depth, {"tasks": {}})["tasks"]
+    return {
+        "parent_node_id": origin["parent_node"],
+        "depth": place.depth,
+        "status": EXPANDED if place.depth in records.promotions else FRONTIER,
+        "closed": origin["closed"],
+        "created_at": created_at(receipts, f"{records.run}:{place}.node"),
+        "commit": code["commit"],
+        "tree": code["tree"],
+        "ref": f"refs/coppice/{records.run}/{place}",
+        "worktree_path": at.of_run(f"{positions.NODES}/{place}"),
+        "baseline_results_csv_path": at.csv(place),
+        "baseline_results_csv_sha256": records.sha(at.csv(place)),
+        "metrics": node_means(records, place),
+        "sweep_config_limit": config["sweep_config_limit"],
+        "idea_chain": idea_chain(records, origin),
+        "node_ideas_dir": folders[-1],
+        "generated_idea_files": records.ideas(place),
+        "context_ideas_dirs": folders,
+        "context_idea_files": {path: records.sha(path) for each in above for path in records.ideas(each)},
+        "dedupe": {
+            "scope": config["dedupe_scope"],
+            "skipped": [
+                {"eval_id": slot, "duplicate_of": task["duplicate_of"], "identity": task["identity"]}
+                for slot, task in tasks.items()
+                if task["duplicate_of"] and positions.parse_slot(slot).place == place
+            ],
+        },
+        "artifacts": _artifacts(records, origin["from_eval"]),
+    }
+
+
+def node_means(records: RunRecords, place: positions.NodePlace) -> dict[str, float]:
+    """The means of a node's rows, which are complete: other code never becomes a node."""
+    checked = records.baseline(place)
+    if checked is None or checked.defects or not checked.rows:
+        return {}
+    names = (metric["name"] for metric in records.config["metrics"])
+    return {name: fsum(row.metrics[name] for row in checked.rows) / len(checked.rows) for name in names}
+
+
+def idea_chain(records: RunRecords, origin: Record) -> list[str]:
+    """The ideas on the way to a node, followed upwards: the record may have been made in another run."""
+    chain: list[str] = []
+    above: Record | None = origin
+    while above and above["from_eval"]:
+        slot = positions.parse_slot(above["from_eval"])
+        chain.insert(0, records.at.idea(slot, "md"))
+        above = records.record(records.at.of_node(slot.place, "origin.json"))
+    return chain
+
+
+def _artifacts(records: RunRecords, source: str | None) -> Record:
+    """The files that a node was made from; the root has its baseline alone."""
+    at, names = records.at, ("sweep.json", "sweep.log")
+    if source is None:
+        sweep, log = (at.of_node(positions.ROOT, name) for name in names)
+        return {"promoted_from_eval_id": None, "sweep": sweep, "sweep_log": log}
+    slot = positions.parse_slot(source)
+    files = {name: at.of_eval(slot, RECORD_FILES[name]) for name in ("summary", "change", "sweep", "sweep_log")}
+    return {"promoted_from_eval_id": source, **files, "candidate_results_csv_path": at.csv(slot)}
+
+
+def created_at(receipts: Receipts, target: str) -> str | None:
+    receipt = receipts.receipt(target)
+    return datetime.fromtimestamp(receipt.end, UTC).isoformat(timespec="seconds") if receipt else None
