@@ -23,14 +23,15 @@ from pipeline.build.rehearsal import last_seconds
 from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
-from pipeline.core.graph import Target
-from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome
+from pipeline.core.graph import Target, step_of
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.core.text import join_names
 from pipeline.kinds import Follower
 from pipeline.machine.load import ROOT, usable_cpus
 from pipeline.machine.lock import lock_runs
 from pipeline.views.events import Build, Reporter
-from pipeline.views.reporters import REPORTERS, ReporterGroup
+from pipeline.views.lines import savings_line
+from pipeline.views.reporters import REPORTERS, Console, ReporterGroup
 
 
 class FollowerReporter(Reporter):
@@ -75,6 +76,23 @@ class FollowerReporter(Reporter):
     def complete_run(self) -> None:
         if self._follower and (text := self._follower.finish(self._stopped)):
             sys.stderr.write(f"{self._run}: {text}\n")
+
+
+class SavingsReporter(Reporter):
+    """Reporter of one last line: the time and money for which recalled and fresh results need not be paid again."""
+
+    def __init__(self, followers: Sequence[FollowerReporter]) -> None:
+        self._followers, self._seconds = followers, 0.0
+        self._counts = {RECALLED: 0, FRESH: 0}
+
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
+        if outcome.status in self._counts:
+            self._counts[outcome.status] += 1
+            self._seconds += outcome.saved
+
+    def complete_run(self) -> None:
+        if line := savings_line(self._counts, self._seconds, sum(each.saved_usd for each in self._followers)):
+            sys.stderr.write(f"{line}\n")
 
 
 class ForeignReporter(Reporter):
@@ -134,7 +152,13 @@ def build_locked(
             graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name)
         )
         stage, took = session.maker.stage, partial(last_seconds, session)
-        reporter.begin(known._replace(is_minor=lambda t: stage(t).minor, seconds=took))
+        staged = {run for run, plan in plans.items() if plan.kind in kinds.FOLLOW.kinds}
+        known = known._replace(
+            is_minor=lambda t: stage(t).minor,
+            seconds=took,
+            group=lambda t: f"{t.run}:{t.stage}" if t.run in staged else step_of(t.name),
+        )
+        reporter.begin(known)
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         # what doit's runner asks of a dispatcher before our own loop takes over
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
@@ -171,6 +195,8 @@ def _reporter(
     for each in followers:
         each.say = ours.remark
     group: list[Reporter] = [*followers, ours]
+    if isinstance(ours, Console):
+        group.insert(0, SavingsReporter(followers))  # the first to listen ends last
     if params["junit"]:
         from pipeline.views.junit import JUnitReporter
 

@@ -287,7 +287,7 @@ class TreeFollower(Follower):
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
         records.note_event(self.known, self._append({"event": what, "eval_id": eval_id, **more}, at))
-        self.manifest.renew_slot(eval_id)
+        self.manifest.renew_life(eval_id)
 
     def _write(self) -> Record:
         """Write the manifest, and the summary while it is ours."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
-from pipeline.core.text import duration, target_count
+from pipeline.core.text import count_words, duration, target_count
 
 OUTCOME_LINES = {
     BUILT: "built {name}  {time}{again}",
@@ -18,6 +18,8 @@ OUTCOME_LINES = {
     IGNORED: "ignored {name}",
 }
 TAIL_LINES = 20
+# Savings from which on they are worth a line.
+WORTH_SECONDS, WORTH_USD = 60.0, 0.005
 TAIL_BYTES = 16384
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -48,6 +50,14 @@ def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
     fresh = total - built - recalled - failed - ignored - left
     more = "".join(f", {n} {word}" for n, word in ((ignored, "ignored"), (left, "not run")) if n)
     return f"{targets}: {built} built, {recalled} recalled, {fresh} fresh, {failed} failed{more} in {duration(seconds)}"
+
+
+def savings_line(counts: Mapping[str, int], seconds: float, usd: float) -> str:
+    """Format what needed not be made again: `saved 4 h 10 min and 12.30 USD: 412 recalled`; empty if it is little."""
+    if seconds <= WORTH_SECONDS and usd < WORTH_USD:
+        return ""
+    money = f" and {usd:.2f} USD" if usd >= WORTH_USD else ""
+    return f"saved {duration(seconds)}{money}: {count_words(counts)}"
 
 
 def log_tail(path: str) -> list[str]:

@@ -79,7 +79,7 @@ def _bar_row(progress: Progress, now: float, width: int, look: TerminalFeatures)
         (DIM, duration(now - progress.begun, 0)),
         (CYAN, f"{counts[RECALLED]} recalled" if RECALLED in counts else ""),
         (GREEN, f"{counts[BUILT]} built" if BUILT in counts else ""),
-        (BOLD, f"ETA {duration(rest, 0)}" if rest is not None and rest > 0 and progress.running else ""),
+        (BOLD, f"ETA {duration(rest, 0)}" if rest is not None and round(rest) >= 1 and progress.running else ""),
         (RED, f"{counts[FAILED]} failed" if FAILED in counts else ""),
         (PLAIN, f"{progress.done_count}/{progress.total}"),
     ]

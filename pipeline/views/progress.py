@@ -27,14 +27,26 @@ class Eta:
         self.left: dict[str, tuple[str, tuple[str, ...], float | None]] = {}
         self.above: dict[str, set[str]] = {}  # step -> the steps it reads from; in an order that has those first
         self._took: dict[str, tuple[float, int]] = {}  # step -> sum and number of the times seen
+        self._steps: dict[str, str] = {}  # of targets in other groups than their step
 
-    def expect(self, name: str, rooms: tuple[str, ...], seconds: float | None) -> None:
-        self.left[name] = (step_of(name), rooms, seconds)
+    def step(self, name: str) -> str:
+        return self._steps.get(name) or step_of(name)
+
+    def expect(self, name: str, rooms: tuple[str, ...], seconds: float | None, step: str = "") -> None:
+        if step:
+            self._steps[name] = step
+        self.left[name] = (self.step(name), rooms, seconds)
         if seconds is not None:
             self.learn(name, seconds)
 
-    def learn(self, name: str, seconds: float) -> None:
-        took, count = self._took.get(step := step_of(name), (0.0, 0))
+    def _is_unknown(self, name: str) -> bool:
+        step, _, own = self.left.get(name, (self.step(name), (), None))
+        return own is None and step not in self._took
+
+    def learn(self, name: str, seconds: float, step: str = "") -> None:
+        if step:
+            self._steps[name] = step
+        took, count = self._took.get(step := self.step(name), (0.0, 0))
         self._took[step] = (took + seconds, count + 1)
 
     def usual(self, step: str) -> float | None:
@@ -44,8 +56,9 @@ class Eta:
     def seconds(self, running: Mapping[str, float]) -> float | None:
         """Seconds for the rest of the build; `running` are the targets that run, and for how long already.
 
-        A step nothing is known of counts like the mean of the others; None as long as nothing is known at all."""
-        if not self._took:
+        A step nothing is known of counts like the mean of the others; None as long as nothing is known at all, or of a
+        target that runs."""
+        if not self._took or any(self._is_unknown(name) for name in running):
             return None
         alone = 0.0  # one after another
         work: dict[str, float] = {}
@@ -65,26 +78,30 @@ class Eta:
         return max(alone / self.jobs, *until.values(), *in_rooms)
 
 
+def _step_seconds(build: Build, target: Target) -> float | None:
+    return _seconds_taken(build.receipt(target)) or build.seconds(target)
+
+
 def eta_of_build(build: Build) -> Eta:
     """Make the estimate: of large steps a sample is looked up, and the rest counts as its mean."""
     eta = Eta(build.jobs, build.rooms)
     todo: dict[str, list[int]] = {}
     for i in sorted(build.todo):
-        todo.setdefault(step_of(build.targets[i].name), []).append(i)
+        todo.setdefault(build.group(build.targets[i]), []).append(i)
     each = max(1, SAMPLES // max(1, len(todo)))
     for step, own in todo.items():
-        eta.above[step] = {step_of(build.targets[j].name) for j in build.above(own[0])} & {*eta.above}
+        eta.above[step] = {build.group(build.targets[j]) for j in build.above(own[0])} & {*eta.above}
         sampled = {*own[:: -(-len(own) // each)]}
         for i in own:
             target = build.targets[i]
-            eta.expect(target.name, rooms_of(target), _seconds_taken(build.receipt(target)) if i in sampled else None)
+            eta.expect(target.name, rooms_of(target), _step_seconds(build, target) if i in sampled else None, step)
     # The time of a step whose targets here were never built is that of others of it that were.
     asked = {step: SIBLINGS for step in eta.above if eta.usual(step) is None}
     for i, target in enumerate(build.targets if asked else ()):
-        if asked.get(step := step_of(target.name), 0) and i not in build.todo:
+        if asked.get(step := build.group(target), 0) and i not in build.todo:
             asked[step] -= 1
-            if (seconds := _seconds_taken(build.receipt(target))) is not None:
-                eta.learn(target.name, seconds)
+            if (seconds := _step_seconds(build, target)) is not None:
+                eta.learn(target.name, seconds, step)
     return eta
 
 
@@ -140,7 +157,7 @@ class Progress:
         """Check, before `target_ended`, if an outcome is worth a line among so many."""
         if self.total <= FEW or outcome.status == FAILED:
             return True
-        usual = self._eta.usual(step_of(target.name))
+        usual = self._eta.usual(self._eta.step(target.name))
         outlier = usual is not None and outcome.seconds > max(NOTICED, OUTLIER * usual)
         return outcome.status == BUILT and (outlier or outcome.seconds > LONG)
 
@@ -156,4 +173,12 @@ class Progress:
         if now - self._judged > max(1.0, len(self._eta.left) / 5000):
             self._judged = now
             self._rest = self._eta.seconds({r.name: now - r.since for r in self.running.values()})
-        return None if self._rest is None else self._rest - (now - self._judged)
+        return None if self._rest is None or self._is_late(now) else self._rest - (now - self._judged)
+
+    def _is_late(self, now: float) -> bool:
+        """True when a target runs so much longer than usual that nobody knows how long it still will."""
+        for each in self.running.values():
+            usual = self._eta.usual(self._eta.step(each.name)) or 0.0
+            if now - each.since > max(NOTICED, OUTLIER * usual):
+                return True
+        return False

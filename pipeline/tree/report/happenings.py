@@ -1,4 +1,4 @@
-"""What happened in a search, from its events: builds and how they ended, waits for models, retries, stops, takeovers.
+"""Events of a search as a list for people: builds and how they ended, waits for models, retries, stops, takeovers.
 
 Pure.  Logs from before builds were events tell of the rest alone."""
 

@@ -61,7 +61,7 @@ def verdict_word(entry: Entry) -> str:
 
 
 def measured_fields(entry: Entry) -> dict[str, Any]:
-    """What an event of the end of an evaluation tells of it."""
+    """Fields of the event with which an evaluation ends."""
     spent, measured = entry["spent"] or {}, entry["primary"] or {}
     amounts = {name: spent.get(name) for name in ("usd", "tokens", "seconds")}
     return {"before": measured.get("before"), "after": measured.get("after"), **amounts}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.store.files import whole_lines, write_whole
-from pipeline.tree.report.manifest import call_files, evaluation_entry, node_entries, whole_manifest
+from pipeline.tree.report.manifest import call_files, evaluation_entry, node_entries, relived_entry, whole_manifest
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.positions import EVENTS, MANIFEST, parse_slot
 from pipeline.tree.run.records import Record
@@ -72,6 +72,7 @@ class LiveManifest:
         self._events = EventTail(self._records.at.of_run(EVENTS))
         self._nodes: dict[str, Record] | None = None
         self._stale = {str(slot) for slot in self._records.shape.all_slots()}
+        self._relived: set[str] = set()
 
     def renew_nodes(self) -> None:
         """Forget the nodes, and what was read to make entries; the entries are still right."""
@@ -79,6 +80,10 @@ class LiveManifest:
 
     def renew_slot(self, slot: str) -> None:
         self._stale.add(slot)
+
+    def renew_life(self, slot: str) -> None:
+        """Note that the coordinator knows more of an evaluation, of which the records are the same."""
+        self._relived.add(slot)
 
     def renew_depth(self, depth: int) -> None:
         """Forget a depth that was assigned or decided on, and the nodes."""
@@ -92,7 +97,7 @@ class LiveManifest:
 
     def fold(self) -> Record:
         """The manifest as it is now."""
-        self._refresh(sorted(self._stale))
+        self._refresh(sorted(self._stale | self._relived))
         self._events.read_on()
         if self._nodes is None:
             self._nodes = node_entries(self._records)
@@ -111,15 +116,23 @@ class LiveManifest:
     def _refresh(self, slots: Iterable[str]) -> None:
         assignments: Mapping[int, Record] = self._records.assignments
         for name in slots:
+            if name not in self._stale and name not in self._relived:
+                continue
+            slot, life = parse_slot(name), self.lives.get(name, NO_LIFE)
+            if name in self._stale:
+                self._calls[name] = dict(call_files(self._records, slot))
+                if name in assignments.get(slot.depth, NO_TASKS)["tasks"]:
+                    self._entries[name] = evaluation_entry(self._records, slot, life)
+            elif name in self._entries:
+                self._entries[name] = relived_entry(self._entries[name], life)
             self._stale.discard(name)
-            slot = parse_slot(name)
-            self._calls[name] = dict(call_files(self._records, slot))
-            if name in assignments.get(slot.depth, NO_TASKS)["tasks"]:
-                self._entries[name] = evaluation_entry(self._records, slot, self.lives.get(name, NO_LIFE))
-                self._texts[name] = json_text(self._entries[name], 2)
+            self._relived.discard(name)
+            self._texts.pop(name, None)
 
     def _part_text(self, name: str, part: Any) -> str:
         if name == "evaluations" and part:
+            for slot in part.keys() - self._texts.keys():
+                self._texts[slot] = json_text(part[slot], 2)
             lines = [f'  "{slot}": {self._texts[slot]}' for slot in sorted(part)]
             return "{\n" + ",\n".join(lines) + "\n }"
         if name == "events" and part:

@@ -239,6 +239,15 @@ def evaluation_entry(records: RunRecords, slot: positions.EvalSlot, lifecycle: R
     return _Evaluation(records, slot, records.assignments[slot.depth]["tasks"][str(slot)], lifecycle).record()
 
 
+def relived_entry(entry: Record, lifecycle: Record) -> Record:
+    """The entry of a slot whose records are the same, and of whose life more is known."""
+    status = entry["status"]
+    if status in (PENDING, RUNNING):
+        status = RUNNING if lifecycle.get("task_state") == RUNNING else PENDING
+    known = {name: lifecycle[name] for name in LIFECYCLE_FIELDS if name in lifecycle}
+    return {**entry, "status": status, **known}
+
+
 def call_files(records: RunRecords, slot: positions.EvalSlot) -> Iterator[tuple[str, str]]:
     """The targets of a slot that have asked somebody, and the files with the calls."""
     at = records.at

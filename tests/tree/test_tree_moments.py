@@ -1,0 +1,140 @@
+"""A search is true at every moment: manifest, summary, events and lines while it goes on, and after a kill."""
+
+import json
+import re
+import signal
+import time
+from contextlib import chdir
+from typing import Any
+
+import pytest
+from kit.project import Project
+from kit.tree_runs import config_of, manifest_of, small_search
+from test_cascade import until
+
+from pipeline.store.receipts import Receipts
+from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.markdown import display_width
+from pipeline.tree.report.summary import summary_text
+from pipeline.tree.run.records import dump_record, lives_of, read_events
+
+MANIFEST, EVENTS = "runs/x/manifest.json", "runs/x/events.jsonl"
+
+
+def events(project: Project) -> list[dict[str, Any]]:
+    with chdir(project.root):
+        return [*read_events(EVENTS)]
+
+
+def test_queued_tasks_are_in_the_manifest_before_the_first_of_them_starts(project: Project) -> None:
+    small_search(project)
+    keep = 'cp ../../manifest.json "../../seen.$(basename "$PWD").json" || true\n'
+    project.write("code/sweep.sh", keep + project.read("code/sweep.sh"))
+    assert project.call("run", "x").code == 0
+    for depth, slots in (("0", ["d0.n0.i0", "d0.n0.i1"]), ("1", [f"d1.n{n}.i{i}" for n in (0, 1) for i in (0, 1)])):
+        seen = [*(project.root / "runs/x").glob(f"seen.d{depth}.n*.i*.json")]
+        assert seen, depth
+        for path in seen:
+            tasks = {task["eval_id"]: task for task in json.loads(path.read_text())["tasks"]}
+            assert [slot for slot in slots if slot not in tasks] == []
+            assert all(task["idea_path"] and task["parent_node_id"] for task in tasks.values())
+
+
+def test_what_is_written_in_parts_is_what_a_whole_fold_would_be(project: Project) -> None:
+    small_search(project)
+    for _ in range(2):
+        assert project.call("run", "x").code == 0
+        config, lives = config_of(project), lives_of(events(project))
+        with chdir(project.root):
+            whole = dump_record(fold_manifest("x", config, lives))
+        assert project.read(MANIFEST).encode() == whole
+        project.write("ideas/05/idea.md", "IDEA: Another.\n\nRATIONALE: r\n\nREQUIRED_CHANGES:\n- a\n")
+        project.call("forget", "x:d1.n0.i1.sweep")
+
+
+@pytest.mark.parametrize("moment", [2, 5, 8, 11, 14, 19])
+def test_killed_at_any_moment_its_files_are_whole_and_true(project: Project, moment: int) -> None:
+    small_search(project)
+    build = project.popen("run", "x", "-n", "2")
+    until(lambda: build.poll() is not None or len(events(project)) >= moment)
+    build.send_signal(signal.SIGKILL)
+    build.communicate()
+    killed, seen = time.time(), events(project)
+    nothing: dict[str, Any] = {"tasks": [], "evaluations": {}, "events": []}  # the build had only just begun
+    stored = json.loads(project.read(MANIFEST)) if (project.root / MANIFEST).exists() else nothing
+    if (project.root / "runs/x/TREE_SUMMARY.md").exists():
+        assert project.read("runs/x/TREE_SUMMARY.md").endswith("\n")
+    begun = {event["eval_id"] for event in seen if event["event"] == "started"}
+    assert begun <= {task["eval_id"] for task in stored["tasks"]}
+    with chdir(project.root):
+        receipts = Receipts("x")
+        for slot, each in stored["evaluations"].items():
+            if each["status"] in ("completed", "failed"):
+                assert receipts.receipt(f"x:{slot}.score"), f"{slot} is said to have ended and has not"
+    assert stored["events"] == seen[: len(stored["events"])]
+    assert [event for event in seen[len(stored["events"]) :] if event["at"] < killed - 5] == []
+    assert project.call("tree", "--tree-run-id", "x", "--report-only").code in (0, 2)
+    assert project.call("run", "x").code == 0
+    text = project.read("runs/x/TREE_SUMMARY.md")
+    assert ("**killed**" in text) == (build.returncode == -signal.SIGKILL)
+    assert manifest_of(project)["state"]["stop_reason"] == "max_depth_reached"
+    assert project.call("run", "x").out.startswith("up to date")
+
+
+def test_each_evaluation_has_times_and_a_process_of_its_own(project: Project) -> None:
+    small_search(project)
+    note = 'echo "$$ $PPID" > "../../pids.$(basename "$PWD")"\n'
+    project.write("code/sweep.sh", note + project.read("code/sweep.sh"))
+    assert project.call("run", "x", "-n", "1").code == 0
+    found = json.loads(project.read(MANIFEST))["evaluations"]
+    first, second = found["d0.n0.i0"], found["d0.n0.i1"]
+    for each in (first, second):
+        assert each["queued_at"] <= each["started_at"] <= each["finished_at"] <= each["scored_at"]
+        assert each["attempt"] == 1
+        pids = project.read(f"runs/x/pids.{each['eval_id']}").split()
+        assert str(each["worker_pid"]) in pids
+    assert first["finished_at"] <= second["scored_at"]
+    assert first["worker_pid"] != second["worker_pid"]
+
+
+def test_events_from_before_are_still_read() -> None:
+    old = [
+        {"event": "queued", "eval_id": "d0.n0.i0", "at": 1.0},
+        {"event": "started", "eval_id": "d0.n0.i0", "at": 2.0, "pid": 7},
+        {"event": "completed", "eval_id": "d0.n0.i0", "at": 3.0, "recalled": False, "error": None},
+    ]
+    life = lives_of(old)["d0.n0.i0"]
+    assert (life["started_at"], life["finished_at"], life["scored_at"], life["worker_pid"]) == (2.0, 3.0, None, 7)
+
+
+def test_each_idea_ends_with_a_line_and_bookkeeping_has_none(project: Project) -> None:
+    small_search(project)
+    said = project.call("run", "x")
+    lines = said.out.splitlines()
+    assert any(re.match(r"x:d0\.n0\.i0 Raise a\.: strong, gain 10\.5 -> 13\.5 \(\+3\)", line) for line in lines)
+    assert any(line.startswith("x:d1.n0.i1 Break d.: failed: tests: exit status 1") for line in lines)
+    assert "x: depth 0: d0.n0.i0 -> d1.n0, d0.n0.i1 -> d1.n1" in lines
+    assert not any("score" in line or ".assign" in line for line in lines)
+    assert max(map(len, lines)) <= 120
+    project.call("forget", "x:d0.n0.i0.score")
+    assert "built x:d0.n0.i0.score" in project.call("run", "x", "-v").out
+
+
+def test_its_summary_fits_120_columns_whatever_ideas_are_called(project: Project) -> None:
+    titles = {"Raise a " + "日本語" * 40: ("a", 3), "x" * 300: ("b", 1), "Raise | c. " * 30: ("c", 20)}
+    small_search(project, ideas=titles)
+    assert project.call("run", "x").code == 0
+    lines = project.read("runs/x/TREE_SUMMARY.md").splitlines()
+    assert [line for line in lines if display_width(line) > 120] == []
+    assert max(len(re.findall(r"(?<!\\)\|", line)) for line in lines) <= 9
+
+
+def test_what_passed_and_did_not_become_a_node_is_not_called_promoted(project: Project) -> None:
+    small_search(project, "")
+    project.spec("x", project.read("specs/x.yaml").replace("beam_width: 2", "beam_width: 1"))
+    assert project.call("run", "x").code == 0
+    manifest = manifest_of(project)
+    outcomes = {name: each["outcome"] for name, each in manifest["evaluations"].items()}
+    assert outcomes["d0.n0.i0"] == "promoted"
+    assert outcomes["d0.n0.i1"] == "passed, outranked"
+    assert "| passed, outranked " in summary_text(manifest)
