@@ -34,6 +34,7 @@ NEW_COMMANDS = {
     "bg": "pipeline.commands.proofs:BgCommand",
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
+    "log": "pipeline.commands.log:LogCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
     "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",

@@ -18,6 +18,7 @@ from typing import Any
 from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
+from pipeline.build.history import HistoryReporter
 from pipeline.build.project import RunPlan
 from pipeline.build.rehearsal import last_seconds
 from pipeline.build.runner import RoomRunner, TargetTask
@@ -195,6 +196,7 @@ def _reporter(
     for each in followers:
         each.say = ours.remark
     group: list[Reporter] = [*followers, ours]
+    group += [HistoryReporter(run) for run in session.plans]
     if isinstance(ours, Console):
         group.insert(0, SavingsReporter(followers))  # the first to listen ends last
     if params["junit"]:

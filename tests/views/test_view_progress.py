@@ -10,6 +10,7 @@ from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Limits, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.events import Build
+from pipeline.views.lines import savings_line
 from pipeline.views.live import frame_lines, terminal_look
 from pipeline.views.progress import FEW, SAMPLES, Eta, Progress, eta_of_build
 
@@ -226,3 +227,35 @@ def test_the_locale_and_no_color_decide_the_look(
     encoding: str, env: dict[str, str], unicode: bool, colour: bool
 ) -> None:
     assert terminal_look(encoding, env) == (colour, unicode)
+
+
+def test_no_time_is_named_while_what_runs_was_never_timed() -> None:
+    """Four models think, and of all that was timed only bookkeeping is left."""
+    stages = {"implement": "x:implement", "score": "x:score"}
+    targets = [target(f"d0.n0.i{n}.{word}") for n in range(4) for word in stages]
+    took = {f"d0.n0.i{n}.score": receipt(0.01) for n in range(4)}
+    made = build(targets, took, jobs=4)._replace(group=lambda t: stages[t.name.rpartition(".")[2]])
+    thinking = {f"d0.n0.i{n}.implement": 100.0 for n in range(4)}
+    assert rest(made, thinking) is None
+    known = made._replace(seconds=lambda t: 60.0 if "implement" in t.name else None)  # the store remembers it
+    assert rest(known, {}) == pytest.approx(60.0, abs=0.1)
+
+
+def test_no_time_is_named_when_something_takes_far_longer_than_ever() -> None:
+    progress = Progress(build(FOUR, KNOWN), 0.0)
+    progress.target_started(FOUR[0], 0.0)
+    assert progress.rest(20.0) is not None
+    assert progress.rest(40.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "usd", "said"),
+    [
+        (15000.0, 12.3, "saved 4 h 10 min and 12.30 USD: 412 recalled, 3 fresh"),
+        (61.0, 0.0, "saved 1 min 01 s: 412 recalled, 3 fresh"),
+        (60.0, 0.0, ""),
+        (1.0, 0.02, "saved 1.0 s and 0.02 USD: 412 recalled, 3 fresh"),
+    ],
+)
+def test_savings_are_told_where_they_are_worth_a_line(seconds: float, usd: float, said: str) -> None:
+    assert savings_line({RECALLED: 412, FRESH: 3}, seconds, usd) == said
