@@ -101,7 +101,7 @@ def test_config_and_flags_become_the_spec_and_the_first_depth_is_built(search: P
     assert found["promoted"][0]["node"] == "d1.n0"
     assert search.read("runs/x/TREE_SUMMARY.md")
     assert search.read("runs/x/manifest.json")
-    assert "built x:d0.promote" in said.err
+    assert "x: depth 0: " in said.err
 
 
 def test_again_and_again_until_it_stops(begun: Project) -> None:
