@@ -243,5 +243,5 @@ def test_a_baseline_that_does_not_fit_an_edited_spec_is_told_and_loses_nothing(p
     assert "Not up to date: 1 target failed" in said.err
     found.spec(**{name: keys.get(name) for name in changed})
     said = found.build()
-    assert told(said, "built") == []
+    assert {*told(said, "built")} <= {"report", "validate"}  # the failed build had written what it was like
     assert files(found.root / "runs/x", "depths/*/weighed.json", "eval/*/summary.json") == before
