@@ -36,14 +36,15 @@ def _grid(quick: bool) -> list[Params]:
         for folds, repeats in splits
         for k in ideas
     ]
-    return cells + [cell | {"effect": 1} for cell in cells if cell["loss"] == "squares" and cell["K"] == 7]
+    return cells + [cell | {"effect": 3} for cell in cells if cell["loss"] == "squares" and cell["K"] == 7]
 
 
 def _measure(depths: int, loss: str, rows: int, folds: int, repeats: int, K: int, effect: int) -> Found:  # noqa: N803 they are the columns' names
     rng, parts = seeded("repeats", loss, rows, folds, repeats, K, effect), dict[str, list[Share]]()
     for start in range(0, depths, CHUNK):
         count = min(CHUNK, depths - start)
-        blocks = np.array([_depth(rng, loss, rows, folds, repeats, K, effect) for _ in range(count)])
+        blocks = np.array([_depth(rng, loss, rows, folds, repeats, K) for _ in range(count)])
+        blocks[:, 0] += effect * np.square(blocks.mean(axis=2)).mean() ** 0.5
         for name, found in _ways(blocks, folds, repeats, start, effect).items():
             parts.setdefault(name, []).append(found)
     return {name: joined(found) for name, found in parts.items()}
@@ -76,15 +77,13 @@ def _corrected(blocks: Array, folds: int, effect: int) -> Share:
     return share(first(t, wins)) if effect else any_of(wins)
 
 
-def _depth(rng: np.random.Generator, loss: str, rows: int, folds: int, repeats: int, ideas: int, effect: int) -> Array:
+def _depth(rng: np.random.Generator, loss: str, rows: int, folds: int, repeats: int, ideas: int) -> Array:
     """[idea, block]: how much less each idea loses than the baseline."""
     x = rng.standard_normal((rows, FEATURES))
     y = x.sum(axis=1) / FEATURES**0.5 + rng.standard_normal(rows)
     y = np.sign(y) if loss == "mistakes" else y
     held = _folds(rng, rows, folds, repeats)
     used = [rng.permutation(FEATURES)[:USED] for _ in range(ideas + 1)]
-    if effect:
-        used[1] = np.concatenate([used[0], np.setdiff1d(np.arange(FEATURES), used[0])[:effect]])
     losses = np.array([_losses(x[:, own], y, held, loss) for own in used])
     return losses[:1] - losses[1:]
 
@@ -112,7 +111,7 @@ def _promises(params: Params, found: Found) -> list[Promise]:
 
 
 REPEATS = Study(
-    "Folds of fits as blocks: % of depths with a (right) promotion; `effect`: features that the first idea has more",
+    "Folds of fits as blocks: % of depths with a (right) promotion; `effect`: of the first idea, in SE",
     _grid,
     _measure,
     _promises,

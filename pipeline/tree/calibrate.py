@@ -247,8 +247,8 @@ def _untold_repeats(samples: NoiseSamples) -> Record:
     told = [(p, guess) for p, guess in seen if guess.listed or p <= UNTOLD_FROM]
     if not told:
         return {}
-    # six repeats look like two of three times the folds, too: the most are what they are
-    p, guess = max(told, key=lambda each: (each[1].listed, len({*each[1].repeats})))
+    # six repeats are two of three times the folds, too: where chance makes neither, the most are what they are
+    p, guess = max(told, key=lambda each: (each[1].listed, -each[0] / len(guesses), len({*each[1].repeats})))
     about = {"by_name": guess.by_name, "listed": guess.listed, "p": round(min(1.0, p), 6)}
     return {"repeats_seen": {"repeats": len({*guess.repeats}), "key": guess.key, **about}}
 

@@ -59,13 +59,7 @@ def _noisy_guard(
     blocks: Sequence[float], margin: float, rho: float, lean: float, repeats: Sequence[int] | None
 ) -> GuardResult:
     count, mean = len(blocks), fsum(blocks) / len(blocks)
-    worth, df = count, count - 1
-    # with autocorrelation from coordinates that vary as the mean does
-    noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
-    if repeats:
-        noise = series.repeat_coordinates(series.by_repeat(blocks, repeats))[1:]
-        worth, df = count // len({*repeats}), len(noise)
-    error = sqrt(fsum(y * y for y in noise) / df / worth)
+    error, df, worth = _mean_error(blocks, rho, repeats)
     reach = t_quantile(CONFIDENCE, df)
     limit, most = mean - undo_skew_guard(reach, lean, worth) * error, mean + reach * error
     verdict = PASSED if limit > -margin else FAILED if most < -margin else UNDECIDED
@@ -73,6 +67,26 @@ def _noisy_guard(
     t = skew_guarded((mean + margin) / error, lean, worth)
     mean, error, t, limit = map(round_significant, (mean, error, t, limit))
     return GuardResult(mean, error, t, df, limit, verdict, margin < MARGIN_ERRORS * error)
+
+
+def mean_reach(blocks: Sequence[float], alpha: float, repeats: Sequence[int] | None) -> float | None:
+    """How far the truth may be from the mean on either side, with 1 - alpha; None where blocks cannot tell."""
+    if len(blocks) < FEWEST_BLOCKS or has_no_noise(blocks, repeats):
+        return None
+    error, df, _ = _mean_error(blocks, 0.0, repeats)
+    return t_quantile(1 - alpha / 2, df) * error
+
+
+def _mean_error(blocks: Sequence[float], rho: float, repeats: Sequence[int] | None) -> tuple[float, int, int]:
+    """The standard error of a mean, its degrees of freedom, and how many independent blocks it is worth."""
+    count, mean = len(blocks), fsum(blocks) / len(blocks)
+    worth, df = count, count - 1
+    # with autocorrelation from coordinates that vary as the mean does
+    noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
+    if repeats:
+        noise = series.repeat_coordinates(series.by_repeat(blocks, repeats))[1:]
+        worth, df = count // len({*repeats}), len(noise)
+    return sqrt(fsum(y * y for y in noise) / df / worth), df, worth
 
 
 def _steady_guard(blocks: Sequence[float], margin: float) -> GuardResult:

@@ -20,7 +20,7 @@ from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
-from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
+from pipeline.tree.rules.scoring import best_config, column_by_config, compare_configs, means_by_config
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
 from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, read_events
 from pipeline.tree.run.seal import seal_record
@@ -280,26 +280,35 @@ class _Evaluation:
             "stopped_after_blocks": stopped or None,
             "cascade": cascade and cascade["ideas"].get(str(self.slot)),
             "scoring_summary": summary.get("scoring_summary"),
-            "by_config": self._by_config(stopped) if summary.get("scoring_summary") else None,
+            **(self._by_config(stopped) if summary.get("scoring_summary") else NOT_BY_CONFIG),
         }
 
-    def _by_config(self, stopped: int) -> Record | None:
-        """The comparison config by config; None unless both files are those that were scored, by today's spec."""
+    def _by_config(self, stopped: int) -> Mapping[str, Record | None]:
+        """The comparison config by config; none unless both files are those that were scored, by today's spec."""
         records, place = self.records, self.slot.place
         own, parent = records.content(records.at.csv(self.slot)), records.baseline(place)
         if not own or not parent or parent.defects:
-            return None
+            return NOT_BY_CONFIG
         shas = sha256(own).hexdigest(), records.sha(records.at.csv(place))
         if shas != (self.summary["results_sha256"], self.summary["baseline_sha256"]):
-            return None
+            return NOT_BY_CONFIG
         if records.expected_rows and stopped:
             blocks = records.expected_rows.first_blocks(stopped).blocks
             parent = parent._replace(rows=tuple(row for row in parent.rows if row.block in blocks))
         name = records.config["primary"]
         better = next(metric["better"] for metric in records.config["metrics"] if metric["name"] == name)
-        before = means_by_config((row.config_id, row.metrics[name]) for row in parent.rows)
-        after = column_by_config(own.decode(errors="replace"), name, before)
-        return compare_configs(better, before, after)._asdict() if after.keys() == before.keys() else None
+        block = records.config["blocks"]["column"] if records.config["blocks"] else ""
+        before: dict[int, dict[str, float]] = {}
+        for row in parent.rows:
+            before.setdefault(row.config_id, {})[row.block] = row.metrics[name]
+        after = column_by_config(own.decode(errors="replace"), name, before, block)
+        if {c: {*row} for c, row in after.items()} != {c: {*row} for c, row in before.items()}:
+            return NOT_BY_CONFIG
+        old, new = ({c: [side[c][b] for b in row] for c, row in before.items()} for side in (before, after))
+        repeats, blocks_tell = records.config.get("repeats"), bool(block) and not records.config.get("ordered")
+        best = best_config(better, old, new, repeats, blocks_tell)
+        compared = compare_configs(better, means_by_config(old), means_by_config(new))
+        return {"by_config": compared._asdict(), "best_config": best._asdict()}
 
     def _files(self) -> Record:
         if not self.summary or self.task["empty"]:
@@ -315,8 +324,16 @@ def idea_title(text: str) -> str:
     return next(filter(None, lines), "")
 
 
+def evaluation_entry(run: str, config: Params, slot: positions.EvalSlot) -> Record:
+    """What the manifest says of one evaluation; empty for a slot that has no task yet."""
+    records = RunRecords(run, config)
+    task = records.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot))
+    return _Evaluation(records, slot, task, {}).record() if task else {}
+
+
 VERSION = 3
 TASK_FIELDS = ("eval_id", "parent_node_id", "idea_path", "depth", "task_state")
+NOT_BY_CONFIG: Mapping[str, Record | None] = {"by_config": None, "best_config": None}
 NO_LIFE: Mapping[str, Record] = {}
 
 
