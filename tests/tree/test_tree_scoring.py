@@ -329,7 +329,7 @@ def test_the_best_config_is_the_same_way_round_whichever_way_is_better(rows: Any
 def test_the_interval_of_the_best_configs_holds_though_the_best_were_picked() -> None:
     rng, held, naive = Random(3), 0, 0
     for _ in range(300):
-        parent, own = (table(*([rng.gauss(0, 1) for _ in range(10)] for _ in range(6))) for _ in range(2))
+        parent, own = table(*[[0.0] * 10] * 6), table(*([rng.gauss(0, 1) for _ in range(10)] for _ in range(6)))
         found = best_config("higher", parent, own, None, True)
         assert found.low is not None
         assert found.high is not None
@@ -337,4 +337,4 @@ def test_the_interval_of_the_best_configs_holds_though_the_best_were_picked() ->
         half = (found.high - found.low) / 2 / t_quantile(1 - 0.025 / 36, 9) * t_quantile(0.975, 9)
         naive += abs(found.gain) <= half
     assert held >= 285
-    assert naive < 285  # of one pair alone, as if it had not been picked
+    assert naive < 270  # of one pair alone, as if it had not been picked

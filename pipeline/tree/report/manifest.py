@@ -325,7 +325,7 @@ def idea_title(text: str) -> str:
 
 
 def evaluation_entry(run: str, config: Params, slot: positions.EvalSlot) -> Record:
-    """What the manifest says of one evaluation; empty for a slot that has no task yet."""
+    """The entry of one evaluation in the manifest; empty for a slot that has no task yet."""
     records = RunRecords(run, config)
     task = records.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot))
     return _Evaluation(records, slot, task, {}).record() if task else {}

@@ -129,7 +129,7 @@ class RepeatsGuess(NamedTuple):
 
 
 def guess_repeats(blocks: Sequence[str]) -> list[RepeatsGuess]:
-    """What repeats blocks may be, by their names; or by their number, where names are numbers."""
+    """Guesses of the repeats that blocks may be, by their names; or by their number, where names are numbers."""
     if all(name.isdigit() for name in blocks):
         counts = [n for n in range(2, len(blocks) // 2 + 1) if len(blocks) % n == 0]
         return [RepeatsGuess(tuple(b * n // len(blocks) for b in range(len(blocks))), str(n)) for n in counts]

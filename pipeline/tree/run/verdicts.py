@@ -221,7 +221,7 @@ def _guards(params: Params, records: Mapping[str, Record], side: str) -> dict[st
 
 
 def dependence_params(params: Params) -> dict[str, Any]:
-    """What blocks have to do with each other: an order of time, or the same data."""
+    """Parameters of how blocks depend on each other: an order of time, or the same data."""
     return {"ordered": params["ordered"], "rho": params["rho"], "repeats": params.get("repeats")}
 
 
