@@ -69,11 +69,19 @@ def _noisy_guard(
     return GuardResult(mean, error, t, df, limit, verdict, margin < MARGIN_ERRORS * error)
 
 
-def mean_reach(blocks: Sequence[float], alpha: float, repeats: Sequence[int] | None) -> float | None:
-    """How far the truth may be from the mean on either side, with 1 - alpha; None where blocks cannot tell."""
+def mean_reach(
+    blocks: Sequence[float],
+    alpha: float,
+    *,
+    ordered: bool = False,
+    rho: float | None = None,
+    repeats: Sequence[int] | None = None,
+) -> float | None:
+    """The distance that the truth may have from the mean on either side, with 1 - alpha; None where blocks cannot
+    tell."""
     if len(blocks) < FEWEST_BLOCKS or has_no_noise(blocks, repeats):
         return None
-    error, df, _ = _mean_error(blocks, 0.0, repeats)
+    error, df, _ = _mean_error(blocks, series.rho_to_use([blocks], ordered, rho), repeats)
     return t_quantile(1 - alpha / 2, df) * error
 
 

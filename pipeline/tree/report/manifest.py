@@ -305,8 +305,8 @@ class _Evaluation:
         if {c: {*row} for c, row in after.items()} != {c: {*row} for c, row in before.items()}:
             return NOT_BY_CONFIG
         old, new = ({c: [side[c][b] for b in row] for c, row in before.items()} for side in (before, after))
-        repeats, blocks_tell = records.config.get("repeats"), bool(block) and not records.config.get("ordered")
-        best = best_config(better, old, new, repeats, blocks_tell)
+        how = {key: value for key, value in records.config.items() if key in ("ordered", "rho", "repeats")}
+        best = best_config(better, old, new, **how)
         compared = compare_configs(better, means_by_config(old), means_by_config(new))
         return {"by_config": compared._asdict(), "best_config": best._asdict()}
 

@@ -306,24 +306,24 @@ class BestConfig(NamedTuple):
     @property
     def text(self) -> str:
         """Both gains in words."""
-        sure = "" if self.low is None or self.high is None else f" ({self.low:+.4g} to {self.high:+.4g})"
+        known = self.low is not None and self.high is not None
+        sure = f" ({self.low:+.4g} to {self.high:+.4g})" if known else " (how sure that is is not known)"
         return f"{self.mean_gain:+.4g} in the mean, {self.gain:+.4g} at the best config {self.config}{sure}"
 
 
 Table = Mapping[int, Sequence[float]]  # config -> a number a block, in the order of blocks
 
 
-def best_config(better: str, parent: Table, own: Table, repeats: Sequence[int] | None, is_sampled: bool) -> BestConfig:
+def best_config(better: str, parent: Table, own: Table, **dependence: Any) -> BestConfig:
     """Compare the best configs of both sides, which have the same configs and blocks.
 
     The interval is that of t over blocks for one pair of configs.  Which pair it would be was chosen by the same
-    blocks, so the level is shared among all pairs (Bonferroni).  `is_sampled` False: blocks show nothing of chance by
-    themselves, as where there are none or where they follow each other in time."""
+    blocks, so the level is shared among all pairs (Bonferroni).  `dependence`: of blocks, as `mean_reach` takes it."""
     sign, (old, new) = SIGN[better], map(means_by_config, (parent, own))
     at, before = (max(side, key=lambda config: (sign * side[config], -config)) for side in (new, old))
     gain, same = (sign * difference for difference in (new[at] - old[before], new[at] - old[at]))
     deltas = differences(own[at], parent[before], sign)
-    reach = mean_reach(deltas, 0.05 / len(own) ** 2, repeats) if is_sampled else None
+    reach = mean_reach(deltas, 0.05 / len(own) ** 2, **dependence)
     low, high = (None, None) if reach is None else (round_significant(gain - reach), round_significant(gain + reach))
     mean = sign * fsum(new[config] - old[config] for config in old) / len(old)
     mean, gain, same = map(round_significant, (mean, gain, same))
