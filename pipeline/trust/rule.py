@@ -155,7 +155,7 @@ def _ideas(ideas: Sequence[Blocks], rho: float, repeats: Sequence[int] | None) -
     or ideas even by the random directions; they are their own coordinates."""
     if rho:
         rows: list[Sequence[float]] = [series.coordinates(blocks, rho) for blocks in ideas]
-    elif repeats:
+    elif repeats and ideas:
         rows = _repeat_rows(ideas, repeats)
     else:
         rows = [*zip(*sorted(zip(*ideas, strict=True), key=sorted), strict=True)]

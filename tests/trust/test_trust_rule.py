@@ -347,6 +347,7 @@ def test_folds_that_are_all_alike_within_their_repeats_have_no_noise() -> None:
     steady = [float(r) for r in OF_REPEAT]
     found = judged([steady, *split_again(2, 1)], repeats=OF_REPEAT)
     assert [idea.standing for idea in found.ideas] == [DEGENERATE, TESTED, TESTED]
+    assert judged([[0.0] * 20, steady], repeats=OF_REPEAT).critical == 0  # nothing is left to test
 
 
 @pytest.mark.parametrize(
