@@ -211,7 +211,7 @@ def test_flags_that_do_not_go_with_the_config_are_named(search: Project) -> None
     assert said == "tree: --sweep-config-limit: 6 is more than the 5 configs of the sweep"
 
 
-@pytest.mark.parametrize("text", ["{repo: code}", f"{CONFIG}...\n"])
+@pytest.mark.parametrize("text", ["{repo: code}  # all", f"{CONFIG}...\n"])
 def test_a_config_that_nothing_can_be_added_to_is_refused(search: Project, text: str) -> None:
     search.write("agent.yaml", text)
     assert refused(search, "--tree-run-id", "x", *NEW).startswith("agent.yaml: other keys cannot stand below its last")
@@ -239,7 +239,7 @@ def test_a_mistake_in_json_is_told_at_its_line(search: Project) -> None:
     line = search.read("agent.json").split("\n").index(' "beam_widht": 2') + 1
     words = ("--tree-run-id", "x", "--config", "agent.json", "--ideas-per-node", "2", "--max-depth")
     said = refused(search, *words, "3")
-    assert said.startswith(f"agent.json:{line}: unknown key 'beam_widht'"), said
+    assert said.startswith(f"agent.json:{line}: spec: unknown key 'beam_widht'")
     search.write("agent.json", json.dumps({**config, "max_depth": 2}, indent=1))
     assert "--max-depth" in refused(search, *words, "3")
     search.write("agent.json", "{}")
