@@ -10,6 +10,7 @@ from benchmarks.trust.errors import ERRORS, SERIES
 from benchmarks.trust.guards import GUARDS
 from benchmarks.trust.momentum import MOMENTUM
 from benchmarks.trust.power import POWER
+from benchmarks.trust.repeats import REPEATS
 from benchmarks.trust.runs import RUNS
 from benchmarks.trust.study import Found, Params
 
@@ -19,6 +20,7 @@ STUDIES = {
     "power": POWER,
     "runs": RUNS,
     "cascade": CASCADE,
+    "repeats": REPEATS,
     "guards": GUARDS,
     "best": BEST,
     "coverage": COVERAGE,

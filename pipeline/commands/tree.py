@@ -77,9 +77,10 @@ def _spec_draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
     check_agreed(given, config, keys, whole=False)
     added = {} if "kind" in keys else {"kind": TREE}
     added |= {each.flag.key: yaml_text(each.value) for each in given if each.flag.key not in keys}
-    text = project.file_content(config)
-    text += b"" if text.endswith(b"\n") else b"\n"
-    content = text + "".join(f"{key}: {value}\n" for key, value in added.items()).encode()
+    text, end = _open_mapping(_config_text(config), bool(added))
+    between = b",\n" if end else b"\n"
+    content = text + between.join(f"{key}: {value}".encode() for key, value in added.items())
+    content += end or (b"\n" if added else b"")
     try:
         _check_content(run, config, content, {*keys, *added})
     except SpecError as error:
@@ -90,6 +91,21 @@ def _spec_draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
         key = [*added][int(match[1]) - above - 1]  # what is below the config's lines came from a flag
         raise SpecError(f"tree: --{long_name(key)}: {match[2].removeprefix(f'{key}: ')}") from error
     return content
+
+
+def _config_text(path: str) -> bytes:
+    """The text of a config; tabs of JSON, which stand between its words alone, are spaces: YAML refuses them."""
+    text = project.file_content(path)
+    return text.replace(b"\t", b" ") if text.lstrip().startswith(b"{") else text
+
+
+def _open_mapping(text: bytes, is_added_to: bool) -> tuple[bytes, bytes]:
+    """The text of a mapping up to where keys can be added, whole lines; and what closes it again, of JSON."""
+    whole = text.rstrip()
+    if is_added_to and whole.startswith(b"{") and whole.endswith(b"}"):
+        inside = whole[:-1].rstrip().removesuffix(b",")
+        return inside + (b"\n" if inside == b"{" else b",\n"), b"\n}\n"
+    return text + (b"" if text.endswith(b"\n") else b"\n"), b""
 
 
 def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> None:
@@ -107,7 +123,7 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
 
 
 def _spec_keys(path: str) -> dict[str, Item]:
-    return dict(parse(project.file_content(path), path).pairs("spec"))
+    return dict(parse(_config_text(path), path).pairs("spec"))
 
 
 TREE_FLAGS = kinds.flags(TREE)

@@ -26,14 +26,17 @@ from pipeline.tree.report.explain import (
     finite_or_none,
     margin_to_next,
 )
-from pipeline.tree.report.manifest import idea_title
+from pipeline.tree.report.manifest import evaluation_entry, idea_title
 from pipeline.tree.report.markdown import clip_text, plain_text
 from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
+from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.beam import Evaluation, rank_key
 from pipeline.tree.rules.positions import SCORING_STAGES, EvalSlot, RunLayout, own_name, parse_slot, slot_of
+from pipeline.tree.rules.scoring import BestConfig
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.records import Record, evaluation_of, load, load_if_intact, read_text, scoring_rules
 from pipeline.tree.stages import STAGES
+from pipeline.tree.targets.builder import planned_config
 
 # Steps of an evaluation, each with the record of its end.
 EXPLAINED_STEPS = {"implemented": "candidate", "tests": "test", "checks": "checks", "sweep": "sweep"}
@@ -202,7 +205,11 @@ def _decision_lines(each: Mapping[str, Any]) -> Iterator[str]:
 
 
 def explain(run: str, targets: Sequence[Target], word: str) -> Record:
-    return Explanation(run, slot_by_name(run, targets, word), targets).record(recipes(targets))
+    slot = slot_by_name(run, targets, word)
+    record = Explanation(run, slot, targets).record(recipes(targets))
+    records = RunRecords(run, planned_config(targets))
+    entry = evaluation_entry(records, slot, {}) if slot in records.assigned_slots else {}
+    return record | {"best_config": entry.get("best_config")}
 
 
 def explain_lines(explained: Mapping[str, Any]) -> list[str]:
@@ -213,6 +220,9 @@ def explain_lines(explained: Mapping[str, Any]) -> list[str]:
     for each in checks:
         text = f"{each['what']}; needs {each['needs']}" if each["needs"] else each["what"]
         lines.append(f"  {MARKS[each['passed']]:6}  {each['check']:{size}}  {text}".rstrip())
+    if explained["best_config"]:
+        best = BestConfig(**explained["best_config"])
+        lines.append(f"  {best.text}; the parent's best is config {best.parent_config}")
     if explained["next"]:
         margin = explained["margin"]
         by = f"by {margin:.6g}" if margin else "as the better by its primary metric, or the earlier slot"

@@ -15,19 +15,20 @@ from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.tree.rules.scoring import PAIRED, RUN
 from pipeline.tree.run import noise as run_noise
-from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, NoiseSamples, find_noise
+from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, NoiseSamples, find_noise, guess_repeats
 from pipeline.tree.run.records import Record
-from pipeline.tree.run.verdicts import alpha_for_depth
+from pipeline.tree.run.verdicts import alpha_for_depth, dependence_params
 from pipeline.tree.spec.model import Params
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
 from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
-from pipeline.trust.noise import FEWEST_NOISE_BLOCKS, Noise, fit_noise
+from pipeline.trust.noise import FEWEST_NOISE_BLOCKS, Noise, fit_noise, likeness_of_repeats
 from pipeline.trust.noninferiority import MARGIN_ERRORS, judge_guard
 from pipeline.trust.series import round_significant
 from pipeline.trust.student import t_quantile
 
 LEANING = -0.5  # the skewness from which on a warning says that blocks lean
+UNTOLD_FROM = 0.05  # at most so often chance makes repeats as alike; then blocks are taken for repeats of a split
 CROWDED = 1.75  # times the effect that one idea alone needs; from then on there is a warning
 
 SOURCE_SENTENCES = {
@@ -54,10 +55,9 @@ def calibration_lines(record: Params) -> list[str]:
     if noise["seeds"] and noise["source"] != SEEDS:
         lines.append(f"       {noise['seeds']} other seeds changed nothing: measurements are the same again")
     if "size" in noise:
-        lines.append(
-            f"       a block differs by {noise['size']:.3g}; neighbouring blocks are correlated"
-            f" {noise['neighbours']:.2f} ± {noise['neighbours_error']:.2f}; skewness {noise['skewness']:.1f}"
-        )
+        alike = f"; neighbouring blocks are correlated {noise['neighbours']:.2f} ± {noise['neighbours_error']:.2f}"
+        alike = alike if record["rule"]["repeats"] == 1 else ""
+        lines.append(f"       a block differs by {noise['size']:.3g}{alike}; skewness {noise['skewness']:.1f}")
     lines.append(f"rule:  {_rule_text(record)}")
     return [*lines, *_table(record), *(f"warning: {text}" for text in record["warnings"])]
 
@@ -67,6 +67,7 @@ def _rule_text(record: Params) -> str:
     if record["method"] != PAIRED:
         return f"{record['method']}, by the primary metric alone: a mean that is not worse passes"
     over = f" of {plural(rule['max_depth'], 'depth')}" if rule["alpha_over"] == RUN else ""
+    over += f"; blocks are {rule['repeats']} repeats of a split" if rule["repeats"] > 1 else ""
     return (
         f"{record['method']}, alpha {100 * rule['level']:.3g} % a depth ({rule['alpha_over']}{over});"
         f" smallest effect {rule['smallest_effect']:g}; without guards, which only refuse"
@@ -109,7 +110,7 @@ def calibration_warnings(record: Params) -> list[str]:
     warnings: list[str] = []
     if record["method"] == PAIRED:
         warnings += [few] if blocks < FEWEST_BLOCKS else _power_warnings(record)
-    warnings += _alpha_warnings(record)
+    warnings += [*_alpha_warnings(record), *_repeats_warnings(record)]
     narrow = (each for each in record["guards"] if each["margin"] < each["least_margin"])
     return warnings + [
         f"{each['name']}: its margin of {each['margin']:g} is {each['margin'] / each['error']:.1f} standard"
@@ -158,6 +159,23 @@ def _alpha_warnings(record: Params) -> Iterator[str]:
         yield f"{rate} promote noise, alpha is {100 * record['rule']['level']:.3g} %: {'; '.join(causes)}"
 
 
+def _repeats_warnings(record: Params) -> Iterator[str]:
+    """A warning that blocks repeat a split of the same data, and that the spec does not say so."""
+    if not (found := record.get("repeats_seen")):
+        return
+    blocks, count = record["noise"]["blocks"], found["repeats"]
+    if found["listed"]:
+        why = "their names say so"
+    else:
+        why = f"the means of the repeats are closer than chance makes them (p {found['p']:.2g})"
+    why += " and their names look like it" if found["by_name"] and not found["listed"] else ""
+    yield (
+        f"the {blocks} blocks look like {count} repeats of a split into {blocks // count} folds: {why}. Repeats measure"
+        f" the same data again, and promote noise far more often than alpha says: say `repeats: {found['key']}` in"
+        " `sweep: blocks:`, beside `ids`"
+    )
+
+
 def _causes(noise: Params, rule: Params) -> Iterator[str]:
     rho = noise["neighbours_used"]
     if rho and not rule["ordered"]:
@@ -201,10 +219,12 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
     config = planned_config(targets)
     found = find_noise(run, config, [*run_noise.seed_results(run, again).values()])
     rows = found.rows[config["primary"]]
-    noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
+    repeats = config.get("repeats")
+    noise = fit_noise(rows, found.states, repeats) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
     score, rule = config["score"], Rule(1.0, tested=False)
     if config["method"] == PAIRED:  # of the first depth; later ones have the same level, or a higher one
         rule = Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
+        rule = rule._replace(repeats=len({*repeats}) if repeats else 1)
     draw = int.from_bytes(sha256(json.dumps([rows, seed]).encode()).digest()[:8], "big")
     record = {
         "run": run,
@@ -214,7 +234,23 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
         "cells": [*_cells(config, len(found.blocks), noise, rule, depths, draw)] if noise else [],
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
+    if noise and rule.tested and not config["ordered"] and not repeats:
+        record |= _untold_repeats(found)
     return record | {"warnings": calibration_warnings(record)}
+
+
+def _untold_repeats(samples: NoiseSamples) -> Record:
+    """The repeats that blocks seem to be, though the spec does not say so."""
+    guesses = guess_repeats(samples.blocks)
+    rows = [*samples.root, *samples.rows[next(iter(samples.rows))]]
+    seen = [(likeness_of_repeats(rows, guess.repeats) * len(guesses), guess) for guess in guesses]
+    told = [(p, guess) for p, guess in seen if guess.listed or p <= UNTOLD_FROM]
+    if not told:
+        return {}
+    # six repeats are two of three times the folds, too: where chance makes neither, the most are what they are
+    p, guess = max(told, key=lambda each: (each[1].listed, -each[0] / len(guesses), len({*each[1].repeats})))
+    about = {"by_name": guess.by_name, "listed": guess.listed, "p": round(min(1.0, p), 6)}
+    return {"repeats_seen": {"repeats": len({*guess.repeats}), "key": guess.key, **about}}
 
 
 def _cells(config: Params, blocks: int, noise: Noise, rule: Rule, depths: int, seed: int) -> Iterator[Record]:
@@ -228,13 +264,14 @@ def _cells(config: Params, blocks: int, noise: Noise, rule: Rule, depths: int, s
     for where, ideas in shapes.items():
         for times in TIMES:
             count = depths or min(MOST_DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
-            cell = measure_promotions(noise, rule, ideas, times * blocks, count, seed)
+            own = rule._replace(repeats=rule.repeats * times) if rule.repeats > 1 else rule
+            cell = measure_promotions(noise, own, ideas, times * blocks, count, seed)
             if not effects:
                 least = rule.smallest_effect
                 sizes = [least * n for n in OF_SMALLEST] if least else [cell.error * n for n in OF_ERROR]
                 effects = [float(f"{size:.3g}") for size in sizes]
             if rule.tested:
-                cell = with_power(cell, noise, rule, effects, max(1, round(count * POWER_DEPTHS)), seed)
+                cell = with_power(cell, noise, own, effects, max(1, round(count * POWER_DEPTHS)), seed)
             yield _cell_record(where, times, cell)
 
 
@@ -284,8 +321,8 @@ def _guards(config: Params, samples: NoiseSamples) -> Iterator[Record]:
     """Margins of guards beside the least that they should be: some standard errors of a harmless change."""
     for metric in config["metrics"]:
         if metric["guard"] and metric["name"] != config["primary"]:
-            time = {"ordered": config["ordered"], "rho": config["rho"]}
-            errors = [each.se for each in judge_guard(samples.deltas(metric["name"]), metric["margin"], **time)]
+            deltas, how = samples.deltas(metric["name"]), dependence_params(config)
+            errors = [each.se for each in judge_guard(deltas, metric["margin"], **how)]
             error = (sum(each * each for each in errors) / len(errors)) ** 0.5
             yield {
                 "name": metric["name"],

@@ -24,18 +24,26 @@ RHOS = 181  # values from 0 to LARGEST_RHO for which the sizes of coordinates ar
 
 
 def p_values(
-    depths: Array, *, seed: int, ordered: bool = False, rho: float | None = None, draws: int = 2_000, group: int = GROUP
+    depths: Array,
+    *,
+    seed: int,
+    ordered: bool = False,
+    rho: float | None = None,
+    repeats: int = 1,
+    draws: int = 2_000,
+    group: int = GROUP,
 ) -> Array:
-    """P values [depth, idea]; the depths from n * group on have the seed `seed + n`."""
+    """P values [depth, idea]; the depths from n * group on have the seed `seed + n`.
+    `repeats`: of the split whose folds the blocks are, one repeat after the other."""
     group = max(1, min(group, LARGEST_ARRAY // (depths.shape[1] * draws)))
-    rows = _rows(depths, ordered, rho)
+    rows = _repeat_rows(depths, repeats) if repeats > 1 else _rows(depths, ordered, rho)
     lengths = np.square(rows).sum(axis=2)
-    df, squares = _prior(lengths, depths.shape[2])
-    t = _observed_t(depths, lengths, df, squares)
+    df, squares = _prior(lengths, rows.shape[2])
+    t = _observed_t(depths, lengths, df, squares, rows.shape[2], depths.shape[2] // repeats)
     parts = []
     for n, start in enumerate(range(0, len(depths), group)):
         part = slice(start, start + group)
-        random = _directions(seed + n, depths.shape[2], draws // 2)
+        random = _directions(seed + n, rows.shape[2], draws // 2)
         best = _best(rows[part], lengths[part], df[part], squares[part], random)
         floor = t[part] - TIE * np.maximum(1.0, abs(t[part]))
         reached = np.stack([(best >= floor[:, k, None]).sum(axis=1) for k in range(t.shape[1])], axis=1)
@@ -65,6 +73,15 @@ def _rows(depths: Array, ordered: bool, rho: float | None) -> Array:
     return np.asarray(rows / _sizes(blocks)[place][:, None, :])
 
 
+def _repeat_rows(depths: Array, repeats: int) -> Array:
+    """Coordinates of folds of repeats, as by `series.repeat_coordinates`."""
+    count, ideas, blocks = depths.shape
+    folds = blocks // repeats
+    within = depths.reshape(count, ideas, repeats, folds) @ np.array(series.dct_rows(folds)[1:]).T
+    first = depths.mean(axis=2, keepdims=True) * np.sqrt(folds)
+    return np.concatenate([first, within.reshape(count, ideas, -1)], axis=2)
+
+
 @lru_cache(maxsize=8)
 def _sizes(blocks: int) -> Array:
     """The size of each row, for each of RHOS."""
@@ -86,10 +103,11 @@ def _prior(lengths: Array, blocks: int) -> tuple[Array, Array]:
     return df, df[:, None] * np.minimum(common, MOST_COMMON * lengths) / blocks
 
 
-def _observed_t(depths: Array, lengths: Array, prior_df: Array, squares: Array) -> Array:
+def _observed_t(depths: Array, lengths: Array, prior_df: Array, squares: Array, width: int, worth: int) -> Array:
+    """The t of each idea; `width` and `worth` as in `rule`."""
     blocks, means = depths.shape[2], depths.mean(axis=2)
-    rest = np.maximum(lengths - blocks * means**2, 0.0) + squares
-    t = means / np.sqrt(rest / (blocks - 1 + prior_df)[:, None] / blocks)
+    rest = np.maximum(lengths - worth * means**2, 0.0) + squares
+    t = means / np.sqrt(rest / (width - 1 + prior_df)[:, None] / worth)
     # the leaning of each depth, for all of its ideas
     off = depths - means[:, :, None]
     second, third = np.square(off).mean(axis=2), (off * off * off).mean(axis=2)
@@ -97,7 +115,7 @@ def _observed_t(depths: Array, lengths: Array, prior_df: Array, squares: Array) 
     lean = np.minimum(0.0, own.mean(axis=1, keepdims=True))
     # each t guarded against it, as by `pooling.skew_guarded`
     applies = (t > 0) & (lean < 0)
-    a = np.where(applies, lean, -1.0) / (3 * np.sqrt(blocks))
+    a = np.where(applies, lean, -1.0) / (3 * np.sqrt(worth))
     return np.asarray(np.where(applies, np.minimum(t, t + a * (t * t + 0.5) + a * a * t * t * t / 3), t))
 
 

@@ -44,13 +44,15 @@ class Proportion(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule of promotion.  `level`: alpha of one depth.  `tested` False: a mean that is not worse is enough."""
+    """A rule of promotion.  `level`: alpha of one depth.  `tested` False: a mean that is not worse is enough.
+    `repeats`: of the split whose folds the blocks are."""
 
     level: float
     smallest_effect: float = 0.0
     ordered: bool = False
     rho: float | None = None
     tested: bool = True
+    repeats: int = 1
 
     def passes(self, depths: Array, seed: int) -> Flags:
         """Ideas that the test tells from chance, whether worth having or not."""
@@ -59,7 +61,8 @@ class Rule(NamedTuple):
         if depths.shape[2] < FEWEST_BLOCKS:
             return np.zeros(depths.shape[:2], bool)
         draws = max(LEAST_DRAWS, 2 * round(TAIL_DRAWS / self.level / 2))
-        found: Flags = p_values(depths, seed=seed, ordered=self.ordered, rho=self.rho, draws=draws) <= self.level
+        how: dict[str, Any] = {"ordered": self.ordered, "rho": self.rho, "repeats": self.repeats}
+        found: Flags = p_values(depths, seed=seed, draws=draws, **how) <= self.level
         return found
 
     def worth_having(self, depths: Array) -> Flags:

@@ -41,7 +41,7 @@ class JointTest(NamedTuple):
     blocks: int
     alpha: float
     critical: float
-    df: float  # degrees of freedom of a standard error: blocks - 1 + prior_df
+    df: float  # degrees of freedom of a standard error: blocks - 1 + prior_df; of repeats, folds - 1 in each
     prior_df: float  # how many blocks the common noise of all ideas counts for; 0: each by its own
     prior_sd: float  # the common noise of a block
     rho: float  # the autocorrelation of ordered blocks that was used

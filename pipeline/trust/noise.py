@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import shake_128
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class Noise(NamedTuple):
 
     `shapes`: measured rows, of mean 0 and variance 1, without the likeness of neighbours; `sizes`: the size of each.
     `level`: the common move of all blocks of a row.  `states`: rows are measurements of the same code; an idea's
-    difference is then one of them less another, the baseline's."""
+    difference is then one of them less another, the baseline's.  `repeats`: of the split whose folds the blocks are."""
 
     shapes: tuple[tuple[float, ...], ...]
     sizes: tuple[float, ...]
@@ -41,6 +41,7 @@ class Noise(NamedTuple):
     rough: float  # 0: normal; 1: as the blocks that were seen
     level: float
     states: bool
+    repeats: int = 1
 
     @property
     def size(self) -> float:
@@ -51,6 +52,8 @@ class Noise(NamedTuple):
     def depths(self, seed: int, count: int, ideas: int, blocks: int) -> Array:
         """Draw differences to the baseline: [depth, idea, block]."""
         rows = self._rows(seed, count, ideas + self.states, blocks)
+        if self.repeats > 1:
+            rows = _repeated(rows, blocks * self.repeats // len(self.shapes[0]))
         return np.asarray(rows[:, 1:] - rows[:, :1]) if self.states else rows
 
     def _rows(self, seed: int, count: int, rows: int, blocks: int) -> Array:
@@ -69,27 +72,46 @@ class Noise(NamedTuple):
         return np.asarray(found * size + level)
 
 
-def fit_noise(rows: Sequence[Sequence[float]], states: bool) -> Noise | None:
+def _repeated(rows: Array, repeats: int) -> Array:
+    """Rows of independent blocks made folds of repeats, one after the other: all repeats have the same mean, and it
+    varies as that of the folds of one."""
+    folds = rows.reshape(*rows.shape[:2], repeats, -1)
+    mean = rows.mean(axis=2)[:, :, None, None] * repeats**0.5
+    return np.asarray((folds - folds.mean(axis=3, keepdims=True) + mean).reshape(rows.shape))
+
+
+def fit_noise(rows: Sequence[Sequence[float]], states: bool, repeats: Sequence[int] | None = None) -> Noise | None:
     """Fit the noise of rows of blocks; None when there is none.  The mean of a row is noise only where rows are
-    `states`; else it may be an effect, and is left out."""
+    `states`; else it may be an effect, and is left out.  `repeats`: as `weigh` has them."""
     seen = np.array(rows, dtype=float)
     count = len(seen)
     if states:
         seen = (seen - seen.mean(axis=0)) * (count / (count - 1)) ** 0.5
-    off = seen - seen.mean(axis=1, keepdims=True)
+    off, worth = seen - seen.mean(axis=1, keepdims=True), seen.shape[1]
+    if repeats:
+        off, worth = _off_their_repeat(seen, repeats)
     off = off[off.std(axis=1) > 1e-9 * max(1e-300, float(abs(off).max()))]
     if not len(off):
         return None
     alike = 0.0 if states else _likeness(off)
     independent = len(off) / (1 + (len(off) - 1) * alike)
-    seen_rho, error = _rho(off, independent)
+    seen_rho, error = _rho(off, independent) if not repeats else (0.0, 0.0)
     rho = min(MOST_RHO, seen_rho) if seen_rho > ALIKE_FROM * error else 0.0
     shapes = _decorrelate_neighbours(off, rho)
     sizes = _sizes(off, rho, pooled=states)
     lean, rough = _roughness(shapes, independent)
-    level = _level(seen, sizes, rho) if states else 0.0
+    level = _level(seen, sizes, rho, worth) if states else 0.0
     fixed = tuple(tuple(shape) for shape in shapes.tolist())
-    return Noise(fixed, tuple(sizes.tolist()), rho, seen_rho, error, alike, lean, rough, level, states)
+    many = len({*repeats}) if repeats else 1
+    return Noise(fixed, tuple(sizes.tolist()), rho, seen_rho, error, alike, lean, rough, level, states, many)
+
+
+def _off_their_repeat(seen: Array, repeats: Sequence[int]) -> tuple[Array, int]:
+    """How folds differ from the mean of their repeat, repeat by repeat; and the folds in one."""
+    groups = np.argsort(repeats, kind="stable").reshape(len({*repeats}), -1)
+    folds = seen[:, groups]
+    off = (folds - folds.mean(axis=2, keepdims=True)) * (groups.shape[1] / (groups.shape[1] - 1)) ** 0.5
+    return off.reshape(seen.shape), groups.shape[1]
 
 
 def _likeness(off: Array) -> float:
@@ -144,14 +166,34 @@ def _roughness(shapes: Array, independent: float) -> tuple[float, float]:
     return g1, min(1 - SMOOTH_BLOCKS / blocks, max(0.0, 1 - 2 / chi)) ** 0.5 if chi else 0.0
 
 
-def _level(seen: Array, sizes: Array, rho: float) -> float:
+def _level(seen: Array, sizes: Array, rho: float, worth: int) -> float:
     """The common move of all blocks of a row, if it is more than blocks alone would give."""
-    count, blocks = seen.shape
+    count = len(seen)
     found = float(seen.mean(axis=1).var(ddof=1))
-    by_blocks = float(np.square(sizes).mean()) * inflation(blocks, rho) / blocks
+    by_blocks = float(np.square(sizes).mean()) * inflation(worth, rho) / worth
     narrow = 2 / (9 * (count - 1))
     most = (1 - narrow + TOGETHER_FROM * narrow**0.5) ** 3  # Wilson and Hilferty's quantile of chi2 over its df
     return (found - by_blocks) ** 0.5 if found > by_blocks * most else 0.0
+
+
+ORDERS = 5_000  # in which blocks are laid, to see how alike the means of repeats would be by chance
+
+
+def likeness_of_repeats(rows: Sequence[Sequence[float]], repeats: Sequence[int]) -> float:
+    """How often blocks in any other order would have repeats whose means are as alike, over all rows: small where
+    blocks repeat a split of the same data.  Exact for blocks without order, whatever their noise."""
+    seen = np.array([row for row in rows if max(row) > min(row)], dtype=float)
+    if not len(seen):
+        return 1.0
+    seen = (seen - seen.mean(axis=1, keepdims=True)) / seen.std(axis=1, keepdims=True)
+    groups = np.argsort(repeats, kind="stable").reshape(len({*repeats}), -1)
+    orders = np.argsort(_normals(1, "orders", (ORDERS, seen.shape[1])), axis=1, kind="stable")
+
+    def spread(order: Any) -> Array:
+        return np.asarray(np.square(seen[:, order[..., groups]].sum(axis=-1)).sum(axis=(0, -1)))
+
+    own = float(spread(np.arange(seen.shape[1])))
+    return float((1 + (spread(orders) <= own * (1 + 1e-9) + 1e-9).sum()) / (ORDERS + 1))
 
 
 def _normals(seed: int, stream: str, shape: tuple[int, ...]) -> Array:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pipeline.trust import series
 from pipeline.trust.evidence import CONFIDENCE, FEWEST_BLOCKS
 from pipeline.trust.pooling import common_skewness, skew_guarded, undo_skew_guard
-from pipeline.trust.series import is_constant, round_significant
+from pipeline.trust.series import has_no_noise, round_significant
 from pipeline.trust.student import t_quantile
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
@@ -34,32 +34,67 @@ class GuardResult(NamedTuple):
 
 
 def judge_guard(
-    ideas: Sequence[Sequence[float]], margin: float, *, ordered: bool = False, rho: float | None = None
+    ideas: Sequence[Sequence[float]],
+    margin: float,
+    *,
+    ordered: bool = False,
+    rho: float | None = None,
+    repeats: Sequence[int] | None = None,
 ) -> tuple[GuardResult, ...]:
     """Judge a guard of all ideas of a depth.  `ideas`: their differences per block, equally many, more is better;
     `margin`: the loss that is allowed, 0 or more."""
     if len({*map(len, ideas)}) > 1 or not all(ideas) or margin < 0:
         raise ValueError("ideas must have equally many blocks, one at least, and the margin must not be below 0")
-    noisy = [blocks for blocks in ideas if not is_constant(blocks)]
+    noisy = [blocks for blocks in ideas if not has_no_noise(blocks, repeats)]
     used, lean = series.rho_to_use(noisy, ordered, rho), common_skewness(noisy)
     return tuple(
-        _steady_guard(blocks, margin) if is_constant(blocks) else _noisy_guard(blocks, margin, used, lean)
+        _steady_guard(blocks, margin)
+        if has_no_noise(blocks, repeats)
+        else _noisy_guard(blocks, margin, used, lean, repeats)
         for blocks in ideas
     )
 
 
-def _noisy_guard(blocks: Sequence[float], margin: float, rho: float, lean: float) -> GuardResult:
+def _noisy_guard(
+    blocks: Sequence[float], margin: float, rho: float, lean: float, repeats: Sequence[int] | None
+) -> GuardResult:
     count, mean = len(blocks), fsum(blocks) / len(blocks)
-    # with autocorrelation from coordinates that vary as the mean does
-    noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
-    error = sqrt(fsum(y * y for y in noise) / (count - 1) / count)
-    reach, df = t_quantile(CONFIDENCE, count - 1), count - 1
-    limit, most = mean - undo_skew_guard(reach, lean, count) * error, mean + reach * error
+    error, df, worth = _mean_error(blocks, rho, repeats)
+    reach = t_quantile(CONFIDENCE, df)
+    limit, most = mean - undo_skew_guard(reach, lean, worth) * error, mean + reach * error
     verdict = PASSED if limit > -margin else FAILED if most < -margin else UNDECIDED
     verdict = verdict if count >= FEWEST_BLOCKS else UNDECIDED
-    t = skew_guarded((mean + margin) / error, lean, count)
+    t = skew_guarded((mean + margin) / error, lean, worth)
     mean, error, t, limit = map(round_significant, (mean, error, t, limit))
     return GuardResult(mean, error, t, df, limit, verdict, margin < MARGIN_ERRORS * error)
+
+
+def mean_reach(
+    blocks: Sequence[float],
+    alpha: float,
+    *,
+    ordered: bool = False,
+    rho: float | None = None,
+    repeats: Sequence[int] | None = None,
+) -> float | None:
+    """The distance that the truth may have from the mean on either side, with 1 - alpha; None where blocks cannot
+    tell."""
+    if len(blocks) < FEWEST_BLOCKS or has_no_noise(blocks, repeats):
+        return None
+    error, df, _ = _mean_error(blocks, series.rho_to_use([blocks], ordered, rho), repeats)
+    return t_quantile(1 - alpha / 2, df) * error
+
+
+def _mean_error(blocks: Sequence[float], rho: float, repeats: Sequence[int] | None) -> tuple[float, int, int]:
+    """The standard error of a mean, its degrees of freedom, and how many independent blocks it is worth."""
+    count, mean = len(blocks), fsum(blocks) / len(blocks)
+    worth, df = count, count - 1
+    # with autocorrelation from coordinates that vary as the mean does
+    noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
+    if repeats:
+        noise = series.repeat_coordinates(series.by_repeat(blocks, repeats))[1:]
+        worth, df = count // len({*repeats}), len(noise)
+    return sqrt(fsum(y * y for y in noise) / df / worth), df, worth
 
 
 def _steady_guard(blocks: Sequence[float], margin: float) -> GuardResult:

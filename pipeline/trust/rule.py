@@ -21,7 +21,7 @@ from pipeline.trust import series
 from pipeline.trust.directions import GRID, cosines, max_t_values, portable_normals, round_to_grid
 from pipeline.trust.evidence import CONFIDENCE, DEGENERATE, IDENTICAL, POWER, STOPPED, TESTED, Evidence, JointTest
 from pipeline.trust.pooling import Prior, common_skewness, prior, skew_guarded, undo_skew_guard
-from pipeline.trust.series import is_constant, round_significant
+from pipeline.trust.series import has_no_noise, round_significant
 from pipeline.trust.student import t_quantile
 
 
@@ -43,7 +43,8 @@ Blocks = Sequence[float]
 
 
 class _Idea(NamedTuple):
-    """A tested idea.  `rows`: its coordinates, the first is sqrt(B) times the mean; `length`: their squares."""
+    """A tested idea.  `rows`: its coordinates, the first is the mean times the root of the blocks that it is
+    worth; `length`: their squares."""
 
     mean: float
     rows: Sequence[float]
@@ -51,20 +52,23 @@ class _Idea(NamedTuple):
 
 
 class _Noise(NamedTuple):
-    """The common noise of the ideas."""
+    """The common noise of the ideas.  `width`: how many coordinates there are; `worth`: how many independent blocks a
+    mean is worth.  Both are the number of blocks, but where blocks repeat a split."""
 
     blocks: int
+    width: int
+    worth: int
     prior: Prior
     lean: float
 
     @property
     def df(self) -> float:
-        return self.blocks - 1 + self.prior.df
+        return self.width - 1 + self.prior.df
 
     def error(self, idea: _Idea) -> float:
         """The standard error of a mean, from the rest of the squares and the common noise."""
-        rest = max(0.0, idea.length - self.blocks * idea.mean**2)
-        return sqrt((rest + self.prior.squares(idea.length, self.blocks)) / self.df / self.blocks)
+        rest = max(0.0, idea.length - self.worth * idea.mean**2)
+        return sqrt((rest + self.prior.squares(idea.length, self.width)) / self.df / self.worth)
 
 
 class _Chance(NamedTuple):
@@ -90,21 +94,25 @@ def weigh(
     seed: int,
     ordered: bool = False,
     rho: float | None = None,
+    repeats: Sequence[int] | None = None,
     draws: int,
     blocks: int | None = None,
 ) -> JointTest:
     """Judge all ideas of a depth.  `deltas`: the differences of each per block, more is better.  An idea with fewer
     blocks than the others, or than `blocks`, was stopped after the first of them; it counts among the ideas and cannot
-    win.  `ordered`: blocks are in time order, with the autocorrelation `rho` or an estimated one."""
+    win.  `ordered`: blocks are in time order, with the autocorrelation `rho` or an estimated one.  `repeats`: blocks
+    are folds of a split that is repeated; the repeat of each."""
     _check(deltas, alpha, draws)
     count = blocks or max(map(len, deltas))
-    standings = [_standing_of(blocks, count) for blocks in deltas]
-    live = [k for k, blocks in enumerate(deltas) if not is_constant(blocks)]
+    if repeats and (ordered or min(map(len, deltas)) < count):
+        raise ValueError("repeats of a split are in no order of time, and each idea must be measured on all of them")
+    standings = [_standing_of(blocks, count, repeats) for blocks in deltas]
+    live = [k for k, blocks in enumerate(deltas) if not has_no_noise(blocks, repeats)]
     full = fill_stopped([deltas[k] for k in live], count, seed)
     whole = [deltas[k] for k in live if standings[k] == TESTED]
     used = series.rho_to_use(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
-    ideas = _ideas(full, used)
-    noise = _Noise(count, prior([idea.length for idea in ideas], count), common_skewness(full))
+    ideas = _ideas(full, used, repeats)
+    noise = _noise(full, ideas, count, repeats)
     chance = _chance(ideas, noise, alpha, seed, draws)
     tested = {k: idea for k, idea in zip(live, ideas, strict=True) if standings[k] == TESTED}
     shrink = _shrink([idea.mean for idea in tested.values()], [*map(noise.error, tested.values())])
@@ -128,30 +136,46 @@ def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
         raise ValueError(f"{draws} draws: must be even, and at least 1/alpha - 1 = {1 / alpha - 1:g}")
 
 
-def _standing_of(blocks: Blocks, count: int) -> str:
+def _standing_of(blocks: Blocks, count: int, repeats: Sequence[int] | None) -> str:
     if len(blocks) < count:
         return STOPPED
     if not any(blocks):
         return IDENTICAL
-    return DEGENERATE if is_constant(blocks) else TESTED
+    return DEGENERATE if has_no_noise(blocks, repeats) else TESTED
 
 
-def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
+def _noise(deltas: Sequence[Blocks], ideas: Sequence[_Idea], count: int, repeats: Sequence[int] | None) -> _Noise:
+    width = len(ideas[0].rows) if ideas else count
+    worth = count // len({*repeats}) if repeats else count
+    return _Noise(count, width, worth, prior([idea.length for idea in ideas], width), common_skewness(deltas))
+
+
+def _ideas(ideas: Sequence[Blocks], rho: float, repeats: Sequence[int] | None) -> list[_Idea]:
     """Ideas with their coordinates.  Blocks without order are sorted, so that p does not depend on the order of blocks
     or ideas even by the random directions; they are their own coordinates."""
     if rho:
         rows: list[Sequence[float]] = [series.coordinates(blocks, rho) for blocks in ideas]
+    elif repeats and ideas:
+        rows = _repeat_rows(ideas, repeats)
     else:
         rows = [*zip(*sorted(zip(*ideas, strict=True), key=sorted), strict=True)]
     pairs = zip(ideas, rows, strict=True)
     return [_Idea(fsum(blocks) / len(blocks), row, fsum(y * y for y in row)) for blocks, row in pairs]
 
 
+def _repeat_rows(ideas: Sequence[Blocks], repeats: Sequence[int]) -> list[Sequence[float]]:
+    """Coordinates of folds of repeats; folds are sorted within their repeat, and repeats too."""
+    groups = [sorted(group, key=sorted) for group in series.by_repeat([*zip(*ideas, strict=True)], repeats)]
+    groups.sort(key=lambda group: [sorted(fold) for fold in group])
+    own = ([[fold[k] for fold in group] for group in groups] for k in range(len(ideas)))
+    return [series.repeat_coordinates(each) for each in own]
+
+
 def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draws: int) -> _Chance:
     if not ideas:
         return _Chance((), alpha)
     angles = cosines([round_to_grid(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
-    squares = [noise.prior.squares(idea.length, noise.blocks) / idea.length for idea in ideas]
+    squares = [noise.prior.squares(idea.length, noise.width) / idea.length for idea in ideas]
     return _Chance(max_t_values(angles, squares, noise.df), alpha)
 
 
@@ -166,8 +190,8 @@ def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
 
 def _tested_evidence(idea: _Idea, shrink: float, noise: _Noise, chance: _Chance) -> Evidence:
     error = noise.error(idea)
-    t = round_significant(skew_guarded(idea.mean / error, noise.lean, noise.blocks))
-    reach = undo_skew_guard(chance.critical, noise.lean, noise.blocks)
+    t = round_significant(skew_guarded(idea.mean / error, noise.lean, noise.worth))
+    reach = undo_skew_guard(chance.critical, noise.lean, noise.worth)
     numbers = (
         idea.mean,
         error,

@@ -1,10 +1,14 @@
-"""Blocks: one difference a block from measurements, rounding of float noise, and blocks in time order.
+"""Blocks: one difference a block from measurements, rounding of float noise, blocks in time order, repeated splits.
 
 Configs are reduced first, only blocks show chance.  Numbers are rounded before anything is decided by them.
 
 In time order there are coordinates in which autocorrelated noise looks like independent noise.  The cosines of the
 DCT-II are nearly the main axes of AR(1) noise.  Row 0 is the mean; each other row is divided by how much more or less
-it varies than row 0 does, so that it shows the noise of the mean."""
+it varies than row 0 does, so that it shows the noise of the mean.
+
+Repeats of a split measure the same data again: folds of one repeat are nearly independent, the means of repeats are all
+nearly the same.  So the mean of R repeats of F folds varies as that of F folds does.  What shows its noise is how folds
+differ within their repeat; how repeats differ shows only how the data were cut, and is left out."""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import cos, fsum, pi, sqrt
 from operator import mul
-from typing import Any
+from typing import Any, TypeVar
 
 DIGITS = 12
 SAME = 1e-12  # in units of the values: differences up to it are none
@@ -77,6 +81,33 @@ def coordinates(blocks: Sequence[float], rho: float) -> list[float]:
     return [
         fsum(map(mul, row, blocks)) / size for row, size in zip(dct_rows(count), row_sizes(count, rho), strict=True)
     ]
+
+
+T = TypeVar("T")
+
+
+def by_repeat(blocks: Sequence[T], repeats: Sequence[int]) -> list[list[T]]:
+    """The blocks of each repeat, by the number of the repeat that each block is of."""
+    if len(blocks) != len(repeats):
+        raise ValueError(f"{len(blocks)} blocks are not those of the {len(repeats)} that are said to repeat a split")
+    groups: dict[int, list[T]] = {}
+    for block, repeat in zip(blocks, repeats, strict=True):
+        groups.setdefault(repeat, []).append(block)
+    if len({*map(len, groups.values())}) != 1 or len(groups) < 2 or len(blocks) < 2 * len(groups):
+        raise ValueError("repeats must be two or more, all of equally many folds, two or more")
+    return [*groups.values()]
+
+
+def repeat_coordinates(groups: Sequence[Sequence[float]]) -> list[float]:
+    """Coordinates of folds by repeat: the first is sqrt(F) times the mean; then how folds differ within each repeat."""
+    folds, total = len(groups[0]), fsum(block for group in groups for block in group)
+    first = total / (len(groups) * folds) * sqrt(folds)
+    return [first, *(fsum(map(mul, row, group)) for group in groups for row in dct_rows(folds)[1:])]
+
+
+def has_no_noise(blocks: Sequence[float], repeats: Sequence[int] | None) -> bool:
+    """True when nothing shows how large chance is: all blocks are the same, or all folds of each repeat."""
+    return is_constant(blocks) or (bool(repeats) and all(map(is_constant, by_repeat(blocks, repeats or ()))))
 
 
 def rho_to_use(ideas: Sequence[Sequence[float]], ordered: bool, rho: float | None) -> float:

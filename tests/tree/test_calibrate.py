@@ -2,9 +2,11 @@
 
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
+import yaml
 from kit.project import Project, Said
 from kit.searches import Search, agent, command, told
 
@@ -230,3 +232,45 @@ def test_what_cannot_be_calibrated_is_refused(project: Project, words: tuple[str
 def test_a_seed_that_no_command_names_is_a_mistake(project: Project) -> None:
     found = search(project, "sh {in} {results} 12 1", of_sweep={"seed": 3})
     assert "the command never names {seed}" in found.build("x", code=2).err
+
+
+# Rows of data; each repeat of a split into five cuts them anew, and a block is the mean over a fold.
+SPLIT = """\
+import csv, random, sys
+data = random.Random(5)
+rows = [[data.gauss(0, 1) for _ in range(200)] for _ in range(3)]
+out = csv.writer(open(sys.argv[1], "w"))
+out.writerow(["config_id", "block", "status", "gain"])
+for repeat in range(6):
+    order = random.Random(repeat).sample(range(200), 200)
+    for fold in range(5):
+        for config in range(3):
+            gain = sum(rows[config][i] for i in order[fold::5]) / 40
+            out.writerow([config, sys.argv[2].format(r=repeat, f=fold, n=5 * repeat + fold), "ok", gain])
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "key", "why"),
+    [
+        ("{n}", "6", "closer than chance makes them"),
+        ("r{r}f{f}", "'^r([0-9]+)'", "their names say so"),
+        ("{f}-{r}", "'([0-9]+)$'", "and their names look like it"),
+    ],
+)
+def test_repeats_of_a_split_that_are_not_told_are_noticed(project: Project, names: str, key: str, why: str) -> None:
+    project.write("split.py", SPLIT)
+    form = names.replace("{", "{{").replace("}", "}}")
+    sweep = command(f"{sys.executable} {{in}} {{results}} {form}", "split.py", blocks={})
+    keys = {"sweep": sweep, "metrics": {"gain": {"primary": True}}, "sweep_config_limit": None}
+    found = Search(project, IDEAS, **keys)
+    said = shown(found).out
+    assert re.search(
+        rf"^warning: the 30 blocks look like 6 repeats of a split into 5 folds: .*{why}", said, re.MULTILINE
+    )
+    assert f"say `repeats: {key}`" in said
+    ids = [names.format(r=r, f=f, n=5 * r + f) for r in range(6) for f in range(5)]
+    found.spec(sweep={**sweep, "blocks": {"ids": ids, "repeats": yaml.safe_load(key)}})
+    said = shown(found).out
+    assert "look like" not in said
+    assert "blocks are 6 repeats of a split" in said

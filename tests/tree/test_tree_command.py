@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from kit.gitting import repository
 from kit.project import PATIENCE, ROOT, Project, Said
 from kit.stepping import CONFIG, SHAPE, planted, stand, swept
@@ -210,7 +211,7 @@ def test_flags_that_do_not_go_with_the_config_are_named(search: Project) -> None
     assert said == "tree: --sweep-config-limit: 6 is more than the 5 configs of the sweep"
 
 
-@pytest.mark.parametrize("text", ["{repo: code}", f"{CONFIG}...\n"])
+@pytest.mark.parametrize("text", ["{repo: code}  # all", f"{CONFIG}...\n"])
 def test_a_config_that_nothing_can_be_added_to_is_refused(search: Project, text: str) -> None:
     search.write("agent.yaml", text)
     assert refused(search, "--tree-run-id", "x", *NEW).startswith("agent.yaml: other keys cannot stand below its last")
@@ -219,6 +220,30 @@ def test_a_config_that_nothing_can_be_added_to_is_refused(search: Project, text:
 def test_a_config_may_end_without_a_new_line(search: Project) -> None:
     search.write("agent.yaml", f"{CONFIG}beam_width: 2")
     assert stand(tree(search, *NEW))["current_depth"] == 1
+
+
+@pytest.mark.parametrize("indent", [None, 2, "\t"])
+def test_a_config_may_be_json(search: Project, indent: int | str | None) -> None:
+    search.write("agent.json", json.dumps(yaml.safe_load(CONFIG), indent=indent))
+    words = ("--config", "agent.json", "--ideas-per-node", "2", "--max-depth", "3")
+    assert stand(tree(search, *words))["current_depth"] == 1
+    assert yaml.safe_load(search.read("specs/x.yaml")) == yaml.safe_load(CONFIG) | {
+        "kind": "tree", "ideas_per_node": 2, "max_depth": 3,
+    }  # fmt: skip
+    assert stand(tree(search, "--config", "agent.json"))["current_depth"] == 2
+
+
+def test_a_mistake_in_json_is_told_at_its_line(search: Project) -> None:
+    config = yaml.safe_load(CONFIG)
+    search.write("agent.json", json.dumps({**config, "beam_widht": 2}, indent=1))
+    line = search.read("agent.json").split("\n").index(' "beam_widht": 2') + 1
+    words = ("--tree-run-id", "x", "--config", "agent.json", "--ideas-per-node", "2", "--max-depth")
+    said = refused(search, *words, "3")
+    assert said.startswith(f"agent.json:{line}: spec: unknown key 'beam_widht'")
+    search.write("agent.json", json.dumps({**config, "max_depth": 2}, indent=1))
+    assert "--max-depth" in refused(search, *words, "3")
+    search.write("agent.json", "{}")
+    assert "is missing" in refused(search, *words, "3")
 
 
 def test_a_config_that_is_not_there_is_refused(search: Project) -> None:

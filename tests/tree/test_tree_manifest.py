@@ -185,7 +185,8 @@ def test_configs_are_counted_one_way_each_and_beyond_means_all_of_them(
 
 def test_a_column_is_read_for_the_configs_that_count() -> None:
     text = '\ufeffconfig_id , status,x\r\n0,ok,1.5\n\n1,"o\nk", 2\n7,error,\n'
-    assert column_by_config(text, "x", {0, 1}) == {0: 1.5, 1: 2.0}
+    assert column_by_config(text, "x", {0, 1}) == {0: {"": 1.5}, 1: {"": 2.0}}
+    assert column_by_config("config_id,b,x\n3,u,1\n3, v ,2\n", "x", {3}, "b") == {3: {"u": 1.0, "v": 2.0}}
 
 
 # Where a name is data: what stands for it in the page.

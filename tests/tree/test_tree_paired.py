@@ -245,3 +245,18 @@ def test_a_baseline_that_does_not_fit_an_edited_spec_is_told_and_loses_nothing(p
     said = found.build()
     assert {*told(said, "built")} <= {"report", "validate"}  # the failed build had written what it was like
     assert files(found.root / "runs/x", "depths/*/weighed.json", "eval/*/summary.json") == before
+
+
+def test_repeats_of_a_split_are_weighed_as_such_and_nothing_is_measured_again(project: Project) -> None:
+    found = search(project, {"split": "gain=0.6 noise=1"}, declared={"ids": 20}, max_depth=1)
+    evidence: dict[int, Any] = {}
+    for repeats in (1, 2, 4):
+        declared: dict[str, Any] = {"ids": 20, **({"repeats": repeats} if repeats > 1 else {})}
+        found.spec(sweep={**found.keys["sweep"], "blocks": declared})
+        built = told(found.build(), "built")
+        assert any(".sweep" in name for name in built) == (repeats == 1)
+        evidence[repeats] = found.record("depths/0/weighed.json")["evidence"]["d0.n0.i0"]["parent"]
+    assert evidence[1]["mean"] == evidence[2]["mean"] == evidence[4]["mean"]
+    assert [each.get("repeats") for each in evidence.values()] == [None, 2, 4]
+    assert evidence[1]["p"] < evidence[2]["p"] < evidence[4]["p"]
+    assert "20 blocks, 4 repeats of 5 folds" in project.coppice("explain", "x:d0.n0.i0").stdout

@@ -15,6 +15,7 @@ from pipeline.tree.rules.scoring import (
     MeansConstants,
     Metric,
     ScoringRules,
+    best_config,
     round_relative,
     rule_mistakes,
     score_by_means,
@@ -22,6 +23,7 @@ from pipeline.tree.rules.scoring import (
 )
 from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow
 from pipeline.trust.series import round_significant
+from pipeline.trust.student import t_quantile
 
 SHARPE, RETURNS, VOLATILITY = Metric("sharpe"), Metric("returns"), Metric("volatility", LOWER)
 DRAWDOWN = Metric("drawdown", guard=True)
@@ -285,3 +287,55 @@ def test_a_better_primary_metric_never_lowers_the_score(pair: Pair, more: float)
     improved = {**pair[1], "sharpe": [x + more for x in pair[1]["sharpe"]]}
     before, after = against(rows(**pair[0]), rows(**pair[1])), against(rows(**pair[0]), rows(**improved))
     assert (after.score or 0) >= (before.score or 0)
+
+
+# -- the best config of both sides
+
+
+def table(*rows: list[float]) -> dict[int, list[float]]:
+    return dict(enumerate(rows))
+
+
+def test_an_idea_may_be_worse_in_the_mean_and_better_at_its_best_config() -> None:
+    parent = table([5.0] * 6, [4.0] * 6, [4.0] * 6)
+    own = table([1.0] * 6, [5.4, 5.6, 5.5, 5.5, 5.6, 5.4], [1.0] * 6)
+    found = best_config("higher", parent, own)
+    assert (found.config, found.parent_config, found.disagrees) == (1, 0, True)
+    assert (found.gain, found.same) == pytest.approx((0.5, 1.5))
+    assert found.low is not None
+    assert 0 < found.low < 0.5 < (found.high or 0)
+    assert found.text.startswith("-1.833 in the mean, +0.5 at the best config 1 (+")
+    assert best_config("higher", table([1.0]), table([2.0])).text.endswith("(how sure that is is not known)")
+    alike = table([0.0] * 9), table([1.0, 1.1, 1.3, 1.2, 1.1, 0.9, 0.8, 0.9, 1.0])
+    assert (best_config("higher", *alike).low or 0) > (best_config("higher", *alike, ordered=True).low or 9)
+
+
+NUMBERS = st.lists(st.lists(st.floats(-9, 9), min_size=8, max_size=8), min_size=1, max_size=4)
+
+
+@given(NUMBERS, st.integers(0, 9), st.booleans())
+def test_the_best_config_is_the_same_way_round_whichever_way_is_better(rows: Any, seed: int, repeats: bool) -> None:
+    rng = Random(seed)
+    parent, own = table(*rows), table(*([x + rng.gauss(0, 1) for x in row] for row in rows))
+    groups = [0, 0, 0, 0, 1, 1, 1, 1] if repeats else None
+    up = best_config("higher", parent, own, repeats=groups)
+    turned = ({c: [-x for x in row] for c, row in side.items()} for side in (parent, own))
+    down = best_config("lower", *turned, repeats=groups)
+    assert (up.config, up.gain, up.low, up.high, up.mean_gain) == (
+        down.config, down.gain, down.low, down.high, down.mean_gain,
+    )  # fmt: skip
+    assert up.low is None or up.low <= up.gain <= (up.high or 0)
+
+
+def test_the_interval_of_the_best_configs_holds_though_the_best_were_picked() -> None:
+    rng, held, naive = Random(3), 0, 0
+    for _ in range(300):
+        parent, own = table(*[[0.0] * 10] * 6), table(*([rng.gauss(0, 1) for _ in range(10)] for _ in range(6)))
+        found = best_config("higher", parent, own)
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 0 <= found.high
+        half = (found.high - found.low) / 2 / t_quantile(1 - 0.025 / 36, 9) * t_quantile(0.975, 9)
+        naive += abs(found.gain) <= half
+    assert held >= 285
+    assert naive < 270  # of one pair alone, as if it had not been picked

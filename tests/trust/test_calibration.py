@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.trust.batch import p_values
 from pipeline.trust.calibration import Proportion, Rule, measure_promotions, with_power
-from pipeline.trust.noise import fit_noise
+from pipeline.trust.noise import fit_noise, likeness_of_repeats
 from pipeline.trust.rule import weigh
 
 IDEAS_AT_ONCE, BLOCKS, LEVEL = 7, 50, 0.05
@@ -106,3 +106,48 @@ def test_an_effect_of_an_evaluation_is_no_noise() -> None:
 def test_the_interval_is_wilsons() -> None:
     assert Proportion(5, 100).interval == pytest.approx((0.0215, 0.1118), abs=1e-4)
     assert Proportion(0, 50).interval[0] == 0.0
+
+
+def repeated(rng: np.random.Generator, depths: int, ideas: int, folds: int, repeats: int) -> Any:
+    """Means over the folds of some data, which each repeat cuts anew; all ideas by the same cuts."""
+    data = rng.standard_normal((depths, ideas, 40 * folds))
+    cuts = [
+        data[:, :, rng.permutation(40 * folds)].reshape(depths, ideas, folds, 40).mean(axis=3) for _ in range(repeats)
+    ]
+    return np.concatenate(cuts, axis=2)
+
+
+def test_simulated_repeats_promote_as_many_as_real_ones_whether_weighed_rightly_or_not() -> None:
+    rng, of_repeat = np.random.default_rng(4), [n // 5 for n in range(20)]
+    truth = repeated(rng, 1500, 3, 5, 4)
+    noise = fit_noise(truth[0].tolist(), states=False, repeats=of_repeat)
+    assert noise is not None
+    for rule in (Rule(LEVEL, repeats=4), Rule(LEVEL)):
+        real = rule.passes(truth, 1).any(axis=1).mean()
+        told = measure_promotions(noise, rule, 3, 20, 1500, 1).passed.rate
+        assert told == pytest.approx(real, abs=0.05)
+        assert (told < 0.09) == (rule.repeats == 4)
+
+
+def test_the_fast_rule_for_simulations_agrees_on_repeats() -> None:
+    depths = repeated(np.random.default_rng(5), 6, 4, 5, 4)
+    fast = p_values(depths, seed=1, repeats=4, draws=4000)
+    exact = [
+        [
+            idea.p
+            for idea in weigh(d.tolist(), alpha=0.05, seed=1, draws=4000, repeats=[n // 5 for n in range(20)]).ideas
+        ]
+        for d in depths
+    ]
+    assert fast == pytest.approx(np.array(exact), abs=0.05)
+
+
+@pytest.mark.parametrize(("folds", "repeats"), [(5, 4), (10, 5)])
+def test_repeats_are_seen_in_what_they_measure_and_not_in_independent_blocks(folds: int, repeats: int) -> None:
+    rng, of_repeat = np.random.default_rng(6), [n // folds for n in range(folds * repeats)]
+    rows = repeated(rng, 40, 1, folds, repeats)[:, 0].tolist()
+    plain = rng.standard_normal((200, folds * repeats)).round(1).tolist()  # rounded: ties must not look like repeats
+    seen = [likeness_of_repeats([row], of_repeat) <= 0.05 for row in rows]
+    unseen = [likeness_of_repeats([row], of_repeat) <= 0.05 for row in plain]
+    assert sum(seen) >= 38
+    assert sum(unseen) <= 20

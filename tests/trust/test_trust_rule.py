@@ -284,3 +284,82 @@ def test_ideas_that_wreck_everything_do_not_hide_what_another_gains(wrecked: int
     ideas = [[x + 1.5 for x in noise(1, 20, 5)[0]], *noise(6, 20, 6)]
     worse = [ideas[0], *([x - 50 for x in blocks] for blocks in ideas[1 : 1 + wrecked]), *ideas[1 + wrecked :]]
     assert judged(worse).ideas[0].p < 0.01
+
+
+# -- blocks that are folds of a split of the same data, which is repeated
+
+FOLDS, REPEATS = 5, 4
+OF_REPEAT = [n // FOLDS for n in range(FOLDS * REPEATS)]
+
+
+def split_again(ideas: int, seed: int, rows: int = 200) -> Deltas:
+    """Differences on each row of the data; a block is their mean over a fold, and each repeat cuts them anew."""
+    rng = random.Random(seed)
+    common = [rng.gauss(0, 1) for _ in range(rows)]
+    data = [[x + rng.gauss(0, 1) for x in common] for _ in range(ideas)]
+    orders = [rng.sample(range(rows), rows) for _ in range(REPEATS)]
+    return [[mean(row[i] for i in order[f::FOLDS]) for order in orders for f in range(FOLDS)] for row in data]
+
+
+def splits_again() -> st.SearchStrategy[Deltas]:
+    return st.builds(split_again, st.integers(1, 4), st.integers(0, 10**6), st.just(40))
+
+
+def test_repeats_of_a_split_promote_noise_no_more_often_than_alpha_says() -> None:
+    depths_ = [split_again(3, seed) for seed in range(300)]
+    told, untold = (sum(min(ps(each, **how)) <= 0.05 for each in depths_) for how in ({"repeats": OF_REPEAT}, {}))
+    assert told <= 27  # of 300; a level of 5 % exceeds that in fewer than one case in a thousand
+    assert untold >= 60
+
+
+def test_one_idea_on_repeats_is_the_t_test_of_the_folds_within_them() -> None:
+    delta = [x + 0.2 for x in split_again(1, 3)[0]]
+    groups = [delta[n : n + FOLDS] for n in range(0, len(delta), FOLDS)]
+    variance = fsum((x - mean(group)) ** 2 for group in groups for x in group) / (REPEATS * (FOLDS - 1))
+    idea, df = judged([delta], repeats=OF_REPEAT, draws=10_000).ideas[0], REPEATS * (FOLDS - 1)
+    assert idea.se == pytest.approx(sqrt(variance / FOLDS))
+    exact = 1 - t_cdf(mean(delta) / sqrt(variance / FOLDS), df)
+    assert idea.p == pytest.approx(exact, abs=0.03)  # the skew guard may make it larger
+
+
+@settings(max_examples=25)
+@given(splits_again(), st.randoms(use_true_random=False))
+def test_the_order_of_repeats_of_their_folds_and_of_ideas_changes_nothing(deltas: Deltas, rng: random.Random) -> None:
+    found = judged(deltas, repeats=OF_REPEAT)
+    order = rng.sample(range(len(OF_REPEAT)), len(OF_REPEAT))  # folds of several repeats may stand between each other
+    mixed = [[blocks[b] for b in order] for blocks in deltas]
+    assert judged(mixed, repeats=[OF_REPEAT[b] for b in order]) == found
+    places = rng.sample(range(len(deltas)), len(deltas))
+    assert judged([deltas[k] for k in places], repeats=OF_REPEAT).ideas == tuple(found.ideas[k] for k in places)
+
+
+@settings(max_examples=25)
+@given(splits_again(), st.lists(st.floats(-1, 1), min_size=REPEATS, max_size=REPEATS))
+def test_only_how_folds_differ_within_their_repeat_shows_noise(deltas: Deltas, moves: list[float]) -> None:
+    """A move of a repeat that the others take back changes neither mean nor error."""
+    moves = [move - mean(moves) for move in moves]
+    moved = [[x + moves[r] for x, r in zip(blocks, OF_REPEAT, strict=True)] for blocks in deltas]
+    for one, other in zip(judged(deltas, repeats=OF_REPEAT).ideas, judged(moved, repeats=OF_REPEAT).ideas, strict=True):
+        assert (other.mean, other.se) == pytest.approx((one.mean, one.se), abs=1e-9)
+
+
+def test_folds_that_are_all_alike_within_their_repeats_have_no_noise() -> None:
+    steady = [float(r) for r in OF_REPEAT]
+    found = judged([steady, *split_again(2, 1)], repeats=OF_REPEAT)
+    assert [idea.standing for idea in found.ideas] == [DEGENERATE, TESTED, TESTED]
+    assert judged([[0.0] * 20, steady], repeats=OF_REPEAT).critical == 0  # nothing is left to test
+
+
+@pytest.mark.parametrize(
+    ("count", "how"),
+    [
+        (20, {"repeats": OF_REPEAT[:-1]}),
+        (20, {"repeats": [0] * 20}),
+        (20, {"repeats": [*range(20)]}),
+        (20, {"repeats": OF_REPEAT, "ordered": True}),
+        (20, {"repeats": [0, *OF_REPEAT[:-1]]}),
+    ],
+)
+def test_repeats_that_do_not_fit_the_blocks_are_refused(count: int, how: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="repeat"):
+        judged(noise(2, count, 1), **how)

@@ -168,6 +168,7 @@ def _blocks_numbers(it: Mapping[str, Any]) -> CheckExplanation:
     count, most = it["blocks"], it["detectable"]
     found = f"; an effect of {most:.4g} would be found four times in five" if most else ""
     found = f" in the order of time, neighbours correlated {it['rho']:.2f}{found}" if it["rho"] else found
+    found = f", {it['repeats']} repeats of {count // it['repeats']} folds{found}" if "repeats" in it else found
     more = FEWEST_BLOCKS - count
     return _numbers(f"{count} blocks{found}", count, FEWEST_BLOCKS, more, f"{more} more")
 

@@ -18,7 +18,7 @@ from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
-from pipeline.tree.rules.scoring import PAIRED, column_by_config, compare_configs, means_by_config
+from pipeline.tree.rules.scoring import PAIRED, best_config, column_by_config, compare_configs, means_by_config
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, read_events
 from pipeline.tree.run.seal import seal_record
@@ -161,7 +161,7 @@ class _Evaluation:
             "cascade": cascade and cascade["ideas"].get(str(self.slot)),
             "scoring_summary": summary.get("scoring_summary"),
             "primary": self._primary(),
-            "by_config": self._by_config(stopped) if summary.get("scoring_summary") else None,
+            **(self._by_config(stopped) if summary.get("scoring_summary") else NOT_BY_CONFIG),
         }
 
     def _primary(self) -> Record | None:
@@ -175,23 +175,32 @@ class _Evaluation:
             return None
         return {side: fsum(series[key]) / len(series[key]) for side, key in (("before", "parent"), ("after", "own"))}
 
-    def _by_config(self, stopped: int) -> Record | None:
-        """The comparison config by config; None unless both files are those that were scored, by today's spec."""
+    def _by_config(self, stopped: int) -> Mapping[str, Record | None]:
+        """The comparison config by config; none unless both files are those that were scored, by today's spec."""
         records, place = self.records, self.slot.place
         own, parent = records.content(records.at.csv(self.slot)), records.baseline(place)
         if not own or not parent or parent.defects:
-            return None
+            return NOT_BY_CONFIG
         shas = sha256(own).hexdigest(), records.sha(records.at.csv(place))
         if shas != (self.summary["results_sha256"], self.summary["baseline_sha256"]):
-            return None
+            return NOT_BY_CONFIG
         if records.expected_rows and stopped:
             blocks = records.expected_rows.first_blocks(stopped).blocks
             parent = parent._replace(rows=tuple(row for row in parent.rows if row.block in blocks))
         name = records.config["primary"]
         better = next(metric["better"] for metric in records.config["metrics"] if metric["name"] == name)
-        before = means_by_config((row.config_id, row.metrics[name]) for row in parent.rows)
-        after = column_by_config(own.decode(errors="replace"), name, before)
-        return compare_configs(better, before, after)._asdict() if after.keys() == before.keys() else None
+        block = records.config["blocks"]["column"] if records.config["blocks"] else ""
+        before: dict[int, dict[str, float]] = {}
+        for row in parent.rows:
+            before.setdefault(row.config_id, {})[row.block] = row.metrics[name]
+        after = column_by_config(own.decode(errors="replace"), name, before, block)
+        if {c: {*row} for c, row in after.items()} != {c: {*row} for c, row in before.items()}:
+            return NOT_BY_CONFIG
+        old, new = ({c: [side[c][b] for b in row] for c, row in before.items()} for side in (before, after))
+        how = {key: value for key, value in records.config.items() if key in ("ordered", "rho", "repeats")}
+        best = best_config(better, old, new, **how)
+        compared = compare_configs(better, means_by_config(old), means_by_config(new))
+        return {"by_config": compared._asdict(), "best_config": best._asdict()}
 
     def _files(self) -> Record:
         if not self.summary or self.task["empty"]:
@@ -209,6 +218,7 @@ def idea_title(text: str) -> str:
 
 VERSION = 3
 TASK_FIELDS = ("eval_id", "parent_node_id", "idea_path", "depth", "task_state")
+NOT_BY_CONFIG: Mapping[str, Record | None] = {"by_config": None, "best_config": None}
 NO_LIFE: Mapping[str, Record] = {}
 
 

@@ -24,7 +24,7 @@ from pipeline.tree.report.markdown import (
 )
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES, rank_numbers
-from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN
+from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
 
 IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
 AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
@@ -157,12 +157,20 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
         yield f"{each['candidate_rows_used']}/{each['rows_expected']} rows"
     if found := each["by_config"]:
         yield f"configs better/worse {found['better']}/{found['worse']}"
+        yield from _best_config(each, sum(found[side] for side in ("better", "worse", "same")))
     if each["attempt"]:
         yield plural(each["attempt"], "attempt")
     if (spent := each["spent"]) and spent["tokens"]:
         yield f"{spent['tokens']:,} tokens"
     if each["decision"]:
         yield table_cell(clip_text(each["decision"]["why"], 2 * WHY_WIDTH))
+
+
+def _best_config(each: Manifest, configs: int) -> Iterator[str]:
+    """The gain at the best config: in full where it contradicts the mean; nothing where there is but one."""
+    if each["best_config"] and configs > 1:
+        best = BestConfig(**each["best_config"])
+        yield best.text if best.disagrees else f"{best.gain:+.4g} at the best config {best.config}"
 
 
 def progress_table(manifest: Manifest) -> list[str]:

@@ -15,7 +15,7 @@ and keep 12 decimals; all others (the delta that breaks a tie, sums of money) ke
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from math import copysign, fsum
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from pipeline.core.text import round_decimals
 from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow, csv_lines, csv_rows, defects_text
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, Verdict
-from pipeline.trust.noninferiority import FAILED, UNDECIDED
-from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs
+from pipeline.trust.noninferiority import FAILED, UNDECIDED, mean_reach
+from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs, round_significant
 
 round_relative = partial(round_decimals, digits=DIGITS)
 
@@ -284,21 +284,69 @@ def compare_configs(better: str, parent: Mapping[int, float], own: Mapping[int, 
     return ConfigComparison(*better_worse_same, sign * best, sign * worst, _compare_numbers(worst, best) > 0)
 
 
-def column_by_config(text: str, name: str, configs: Container[int]) -> dict[int, float]:
-    """A column of a CSV known to be complete, as a mean for each config; a tenth of the cost of `read_sheet`."""
+class BestConfig(NamedTuple):
+    """The best config of a candidate beside the parent's, by the primary metric; more `gain` is better.
+
+    `same`: the candidate's best config less the parent at that config.  `gain`: best less best; `low` and `high` hold
+    the difference of the two configs for all pairs of configs that might have been the best, with 95 % together; None
+    where that is not known.  `mean_gain`: over all configs; `disagrees`: it has another sign than `gain`."""
+
+    config: int
+    own: float
+    parent: float
+    same: float
+    parent_config: int
+    parent_best: float
+    gain: float
+    low: float | None
+    high: float | None
+    mean_gain: float
+    disagrees: bool
+
+    @property
+    def text(self) -> str:
+        """Both gains in words."""
+        known = self.low is not None and self.high is not None
+        sure = f" ({self.low:+.4g} to {self.high:+.4g})" if known else " (how sure that is is not known)"
+        return f"{self.mean_gain:+.4g} in the mean, {self.gain:+.4g} at the best config {self.config}{sure}"
+
+
+Table = Mapping[int, Sequence[float]]  # config -> a number a block, in the order of blocks
+
+
+def best_config(better: str, parent: Table, own: Table, **dependence: Any) -> BestConfig:
+    """Compare the best configs of both sides, which have the same configs and blocks.
+
+    The interval is that of t over blocks for one pair of configs.  Which pair it would be was chosen by the same
+    blocks, so the level is shared among all pairs (Bonferroni).  `dependence`: of blocks, as `mean_reach` takes it."""
+    sign, (old, new) = SIGN[better], map(means_by_config, (parent, own))
+    at, before = (max(side, key=lambda config: (sign * side[config], -config)) for side in (new, old))
+    gain, same = (sign * difference for difference in (new[at] - old[before], new[at] - old[at]))
+    deltas = differences(own[at], parent[before], sign)
+    reach = mean_reach(deltas, 0.05 / len(own) ** 2, **dependence)
+    low, high = (None, None) if reach is None else (round_significant(gain - reach), round_significant(gain + reach))
+    mean = sign * fsum(new[config] - old[config] for config in old) / len(old)
+    mean, gain, same = map(round_significant, (mean, gain, same))
+    disagrees = mean * gain < 0
+    return BestConfig(at, new[at], old[at], same, before, old[before], gain, low, high, mean, disagrees)
+
+
+def column_by_config(text: str, name: str, configs: Container[int], block: str = "") -> dict[int, dict[str, float]]:
+    """A column of a CSV known to be complete: config -> block -> number; a tenth of the cost of `read_sheet`."""
     rows = (cells for _, cells in csv_rows(csv_lines(text)) if any(map(str.strip, cells)))
     header = [cell.strip() for cell in next(rows)]
     if name not in header:  # a metric of a later day
         return {}
-    at, value = header.index("config_id"), header.index(name)
-    return means_by_config((config, float(cells[value])) for cells in rows if (config := int(cells[at])) in configs)
+    at, value, of_block = header.index("config_id"), header.index(name), header.index(block) if block else -1
+    found: dict[int, dict[str, float]] = {}
+    for cells in rows:
+        if (config := int(cells[at])) in configs:
+            found.setdefault(config, {})[cells[of_block].strip() if block else ""] = float(cells[value])
+    return found
 
 
-def means_by_config(values: Iterable[tuple[int, float]]) -> dict[int, float]:
-    by_config: dict[int, list[float]] = {}
-    for config, value in values:
-        by_config.setdefault(config, []).append(value)
-    return {config: fsum(each) / len(each) for config, each in by_config.items()}
+def means_by_config(table: Table) -> dict[int, float]:
+    return {config: fsum(row) / len(row) for config, row in table.items()}
 
 
 def _compare_numbers(after: float, before: float) -> int:

@@ -258,4 +258,7 @@ def _wrong_rows(
         elif (config, block) not in due and not (config in broken and not block):
             yield Defect(config, "block", f"'{_clipped(block)}' is none of the {len(wanted.blocks)} blocks")
         elif count > 1:
-            yield Defect(config, "config_id", f"there are {count} rows", block)
+            how = (
+                "" if block else "; one is expected. If they repeat the measurement, say by `sweep: blocks:` what does"
+            )
+            yield Defect(config, "config_id", f"there are {count} rows{how}", block)

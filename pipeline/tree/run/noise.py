@@ -8,6 +8,7 @@ the seed and their outputs' paths; they are built for `coppice calibrate` alone.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 from typing import Any, NamedTuple
@@ -32,13 +33,14 @@ Rows = list[list[float]]  # a number a block
 
 class NoiseSamples(NamedTuple):
     """Noise by metric, more is better.  `states`: rows are measurements, not differences.  `seed_count`: the seeds
-    tried, of use or not."""
+    tried, of use or not.  `root`: the root's own numbers by block, for each metric."""
 
     source: str
     rows: Mapping[str, Rows]
     blocks: tuple[str, ...]
     configs: int
     seed_count: int
+    root: Rows
 
     @property
     def states(self) -> bool:
@@ -67,7 +69,8 @@ def find_noise(run: str, config: Params, again: Sequence[str]) -> NoiseSamples:
         sources[CONFIGS][name] = off_the_mean if len(table) >= FEWEST_CONFIGS else []
         sources[BLOCKS][name] = [_centred(own)]
     best = next((name for name, rows in sources.items() if _moves(rows[config["primary"]])), BLOCKS)
-    return NoiseSamples(best, sources[best], wanted.blocks, len(wanted.ids), len(again))
+    own_rows = [block_means(root.rows, wanted.blocks, metric["name"]) for metric in config["metrics"]]
+    return NoiseSamples(best, sources[best], wanted.blocks, len(wanted.ids), len(again), own_rows)
 
 
 def _moves(rows: Rows) -> bool:
@@ -108,6 +111,44 @@ def _recorded_series(run: str, config: Params, blocks: Sequence[str]) -> list[Ma
 def _centred(row: Sequence[float]) -> list[float]:
     mean = fsum(row) / len(row)
     return differences(row, [mean] * len(row))
+
+
+_TWO_PARTS = re.compile(r"([A-Za-z]*)([0-9]+)[^A-Za-z0-9]*([A-Za-z]*)([0-9]+)")
+_REPEAT_WORDS = {"r", "rep", "repeat", "repetition", "round", "iter"}
+_FOLD_WORDS = {"f", "fold", "k", "split", "cv"}
+
+
+class RepeatsGuess(NamedTuple):
+    """Repeats of a split that blocks may be.  `key`: what would say so in the spec; `by_name`: their names do;
+    `listed`: so do the words in their names."""
+
+    repeats: tuple[int, ...]
+    key: str
+    by_name: bool = False
+    listed: bool = False
+
+
+def guess_repeats(blocks: Sequence[str]) -> list[RepeatsGuess]:
+    """Guesses of the repeats that blocks may be, by their names; or by their number, where names are numbers."""
+    if all(name.isdigit() for name in blocks):
+        counts = [n for n in range(2, len(blocks) // 2 + 1) if len(blocks) % n == 0]
+        return [RepeatsGuess(tuple(b * n // len(blocks) for b in range(len(blocks))), str(n)) for n in counts]
+    found = [_TWO_PARTS.fullmatch(name) for name in blocks]
+    parts = [match.groups() for match in found if match]
+    if len(parts) < len(blocks) or len({(a, c) for a, _, c, _ in parts}) != 1:
+        return []
+    firsts, lasts = ([*dict.fromkeys(part[place] for part in parts)] for place in (1, 3))
+    if min(len(firsts), len(lasts)) < 2 or len(firsts) * len(lasts) != len({(b, d) for _, b, _, d in parts}):
+        return []
+    one, other = parts[0][0], parts[0][2]
+    listed = {one.lower() in _REPEAT_WORDS: one, other.lower() in _REPEAT_WORDS: other}.get(True)
+    guesses = []
+    for place, names, word, pattern in ((1, firsts, one, f"^{one}([0-9]+)"), (3, lasts, other, f"{other}([0-9]+)$")):
+        if listed is None or word == listed:
+            is_listed = listed is not None and {one.lower(), other.lower()} & _FOLD_WORDS != set()
+            numbers = tuple(names.index(part[place]) for part in parts)
+            guesses.append(RepeatsGuess(numbers, f"'{pattern}'", True, is_listed))
+    return guesses
 
 
 BASELINE_TARGET = f"{ROOT}.sweep"

@@ -197,12 +197,14 @@ def _test_ideas(params: Params, among: Mapping[str, Record], side: str, alpha: f
     rules, draws = scoring_rules(params), params["score"]["draws"]
     deltas = [scoring.metric_differences(rules, record["series"], rules.primary, side) for record in among.values()]
     seed = int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
-    return weigh_ideas(deltas, alpha=alpha, seed=seed, draws=draws, blocks=blocks, **_time_params(params))
+    return weigh_ideas(deltas, alpha=alpha, seed=seed, draws=draws, blocks=blocks, **dependence_params(params))
 
 
 def _idea(params: Params, evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
     decided = scoring.apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
     about = {"alpha": among.alpha, "rho": among.rho, "guards": guards}
+    if repeats := params.get("repeats"):
+        about["repeats"] = len({*repeats})
     return {"verdict": decided.verdict, "reasons": decided.reasons, **evidence._asdict(), **about}
 
 
@@ -213,13 +215,14 @@ def _guards(params: Params, records: Mapping[str, Record], side: str) -> dict[st
     for metric in rules.guards:
         margin = metric.margin or 0.0
         deltas = [scoring.metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
-        for slot, each in zip(records, judge_guard(deltas, margin, **_time_params(params)), strict=True):
+        for slot, each in zip(records, judge_guard(deltas, margin, **dependence_params(params)), strict=True):
             guards[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
     return guards
 
 
-def _time_params(params: Params) -> dict[str, Any]:
-    return {"ordered": params["ordered"], "rho": params["rho"]}
+def dependence_params(params: Params) -> dict[str, Any]:
+    """Parameters of how blocks depend on each other: an order of time, or the same data."""
+    return {"ordered": params["ordered"], "rho": params["rho"], "repeats": params.get("repeats")}
 
 
 def cascade_stage(job: JobFiles) -> None:

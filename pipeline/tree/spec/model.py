@@ -71,12 +71,14 @@ class CheckoutCommand(NamedTuple):
 class Blocks(NamedTuple):
     """Repetitions of the measurement of a config: folds, seeds, periods.  `ids` None: the root's baseline has them.
 
-    `ordered`: they follow each other in time, so that neighbours may be alike; `rho`: by how much, if that is known."""
+    `ordered`: they follow each other in time, so that neighbours may be alike; `rho`: by how much, if that is known.
+    `repeats`: they are folds of a split of the same data that is repeated; the number of the repeat of each."""
 
     ids: tuple[str, ...] | None
     column: str = "block"
     ordered: bool = False
     rho: float | None = None
+    repeats: tuple[int, ...] | None = None
 
 
 class Sweep(NamedTuple):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -65,6 +66,9 @@ RHO = fields.checked(
     f"must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer",
     maximum=LARGEST_RHO,
 )
+REPEATS = fields.as_item(
+    fields.any_of(fields.count(2).schema, {"type": "string", "minLength": 1}),
+)
 BLOCKS = Table(
     Field("ids", IDS, without="the root's", help=
           "how many there are (called 0, 1, …), or their names in a list. A command may then name `{blocks}`: their "
@@ -75,6 +79,10 @@ BLOCKS = Table(
           "`time`: they follow each other in time, as listed, or else by their names; neighbours may then be alike"),
     Field("rho", RHO, without="estimated", needs=("order",), help=
           f"with `order: time`: the correlation of neighbours, if it is known; at most {LARGEST_RHO}"),
+    Field("repeats", REPEATS, without="none", needs=("ids",), help=
+          "blocks are folds of a split that is repeated, as by `RepeatedKFold`: how often, if `ids` has one repeat "
+          "after the other; or a pattern that finds the repeat in the name of a block, such as `r([0-9]+)`. Repeats "
+          "measure the same data again: [trust.md](trust.md#repeated-splits)"),
 )  # fmt: skip
 
 
@@ -88,7 +96,47 @@ def _blocks(item: Item, what: str) -> Blocks:
         keys.wrong("ids", f"ids: {len(ids)} blocks in the order of time; make them longer, {MOST_IN_TIME} is most")
     if "rho" in keys and not ordered:
         keys.wrong("rho", "rho: how alike neighbours are means something with `order: time` only")
-    return Blocks(ids, keys["column"], ordered, keys["rho"])
+    found = Blocks(ids, keys["column"], ordered, keys["rho"])
+    return found._replace(repeats=_repeats(keys, found)) if "repeats" in keys else found
+
+
+def _repeats(keys: Values, blocks: Blocks) -> tuple[int, ...]:
+    """The repeat that each block is of."""
+    item, what = keys["repeats"], f"{keys.before}repeats"
+    if blocks.ordered:
+        item.wrong(f"{what}: folds of a split that is repeated are in no order of time; leave one of the two out")
+    ids = blocks.ids or ()
+    if not ids:
+        item.wrong(f"{what}: say in `ids:` which blocks there are: the number of all folds, or their names")
+    if isinstance(item.plain(), int):
+        count = item.count(what, 2)
+        if len(ids) % count:
+            item.wrong(f"{what}: {len(ids)} blocks are not {count} times the same number of folds")
+        names = [str(n * count // len(ids)) for n in range(len(ids))]
+    else:
+        names = _repeat_names(item, what, ids)
+    sizes = Counter(names)  # in the order of their first folds
+    number = {name: n for n, name in enumerate(sizes)}
+    if len({*sizes.values()}) > 1:
+        few, most = (pick(sizes, key=lambda name: sizes[name]) for pick in (min, max))
+        item.wrong(f"{what}: repeat {few} has {sizes[few]} folds and {most} has {sizes[most]}; all must have as many")
+    if len(sizes) < 2 or len(ids) < 2 * len(sizes):
+        folds = len(ids) // max(1, len(sizes))
+        item.wrong(f"{what}: {len(sizes)} repeats of {folds} folds; there must be two or more of each")
+    return tuple(number[name] for name in names)
+
+
+def _repeat_names(item: Item, what: str, ids: Sequence[str]) -> list[str]:
+    try:
+        pattern = re.compile(item.text(what))
+    except re.error as error:
+        item.wrong(f"{what}: not a pattern: {error}; such as r([0-9]+)")
+    if pattern.groups != 1:
+        item.wrong(f"{what}: one part of the pattern must stand in (...), the name of the repeat; {pattern.groups} do")
+    found = {name: pattern.search(name) for name in ids}
+    if without := [name for name, match in found.items() if not match or not match[1]]:
+        item.wrong(f"{what}: the pattern finds no repeat in the block {without[0]}")
+    return [match[1] for match in found.values() if match]
 
 
 # What a command may name in braces besides the files it reads.
@@ -265,6 +313,8 @@ def read_cascade(item: Item, sweep: Sweep, paired: bool) -> Cascade:
     if not paired:
         item.wrong("cascade: it needs `score: method: paired`: what is stopped early must still count among the ideas")
     ids = _measured_blocks(item, "cascade", sweep, ", so that the first of them can be asked for")
+    if sweep.blocks and sweep.blocks.repeats:
+        item.wrong("cascade: with `blocks: repeats:` one repeat measures all of the data already; drop one of the two")
     first = keys["blocks"]
     if first < FEWEST_FIRST_BLOCKS:
         keys.wrong(
@@ -320,6 +370,10 @@ def read_holdout(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, Holdout
 def _hold_out_blocks(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, HoldoutKeys]:
     what = "holdout: blocks"
     ids, held = _measured_blocks(item, what, sweep), set[str]()
+    if sweep.blocks and sweep.blocks.repeats:
+        item.wrong(
+            f"{what}: with `blocks: repeats:` each repeat measures all of the data, and nothing would be held out"
+        )
     for each in item.items(what):
         held.add(name := each.text(what))
         if name not in ids:

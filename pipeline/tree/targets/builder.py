@@ -83,7 +83,9 @@ class TargetBuilder:
         """Parameters of verdicts by blocks."""
         blocks = self.spec.sweep.blocks
         assert blocks is not None
-        order = {"ordered": blocks.ordered, "rho": blocks.rho}
+        order: dict[str, Any] = {"ordered": blocks.ordered, "rho": blocks.rho}
+        if blocks.repeats:
+            order["repeats"] = [*blocks.repeats]
         return {**self.scoring_params(), **order, "max_depth": self.spec.shape.max_depth}
 
     def run_config(self) -> Params:
