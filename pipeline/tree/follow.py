@@ -113,7 +113,8 @@ class TreeFollower(Follower):
         last = f"{run}:d{self.config['max_depth'] - 1}.promote"
         stages = {target.stage for target in todo}
         # the target `report` writes the summary after the last promotion: from then on it is not ours
-        self.summary_is_ours = "report" not in stages or any(target.name == last for target in todo)
+        unreported = "report" not in stages or any(target.name == last for target in todo)
+        self.summary_is_ours = bool(self.searching) and unreported
         self.last_promotion, self.reported = last, False
         self.began = time.time()
         if self.searching:
