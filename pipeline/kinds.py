@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 
 
 class Follower(Protocol):
-    """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end."""
+    """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end.
+
+    steered: a person asked something of the run, which is in its steering log; of kinds that STEER"""
 
     def target_started(self, target: Target, new: bool) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
+    def steered(self) -> None: ...
     def finish(self, stopped: bool) -> str: ...
 
 
@@ -108,6 +111,23 @@ class HoldoutModule(Protocol):
     def holdout_lines(self, record: Mapping[str, Any]) -> Iterable[str]: ...
 
 
+class SteerModule(Protocol):
+    """Module for runs that people steer while they are built.  Mappings say what was done, for people and tools.
+
+    give: takes a person's idea for the next free slot, of the depth or node `where` if that is not empty; SpecError
+    when it is no idea, a duplicate, or no slot is free.  `file` names it in messages; `building`: a build runs
+    awaited: what a person is to answer, of one slot if it is named
+    answer: takes a person's idea or change for a slot that awaits one; SpecError when it is not well-formed"""
+
+    def give(
+        self, run: str, targets: Sequence[Target], text: str, file: str, where: str, building: bool
+    ) -> Mapping[str, Any]: ...
+    def awaited(self, run: str, targets: Sequence[Target], slot: str) -> Sequence[Mapping[str, Any]]: ...
+    def answer(
+        self, run: str, targets: Sequence[Target], slot: str, content: bytes, file: str
+    ) -> Mapping[str, Any]: ...
+
+
 class ProveModule(Protocol):
     """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
@@ -158,6 +178,7 @@ ADVANCE: Ability[AdvanceModule] = Ability("advance", ("tree",))
 ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"))
 CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
 HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
+STEER: Ability[SteerModule] = Ability("steer", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 

@@ -7,6 +7,8 @@ States of a target:
     taken     -> given up    `give_up`: nothing is known of how it ended
     taken     -> set aside   `set_aside`: another thread makes the same key
     set aside -> todo        that key is made
+    todo      -> held        it costs, and its run is paused
+    held      -> todo        the run goes on
     todo      -> left out    one above it failed, was left out, or is ignored by the user
 
 Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many."""
@@ -46,6 +48,7 @@ class Board:
         self._ignored: set[int] = set()
         self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
         self._again: set[int] = set()
+        self._held: list[int] = []
 
     def leave(self, threads: int = 1) -> None:
         with self._changed:
@@ -65,7 +68,7 @@ class Board:
                     if i not in self._again:
                         self._add_news([(self._session.graph.targets[i], None)])
                     return i
-                if not self._running:
+                if not self._running and not self._held:
                     break
                 self._changed.wait()
             self._changed.notify_all()
@@ -99,6 +102,19 @@ class Board:
         with self._changed:
             self._add_news([(target, line)])
 
+    def look_again(self) -> None:
+        """Free what was held, where its run goes on, and wake all threads: the build may stop meanwhile."""
+        with self._changed:
+            if not self._held:
+                return
+            held, self._held = self._held, []
+            for i in held:
+                if self._session.is_paused(self._session.graph.targets[i]):
+                    self._held.append(i)
+                else:
+                    self._schedule.make_ready(i)
+            self._changed.notify_all()
+
     def news(self) -> list[News]:
         """News since the last call, in order."""
         with self._changed:
@@ -118,6 +134,10 @@ class Board:
         """Find the next target that may start; targets that the user ignores are ended on the way."""
         while (i := self._schedule.start()) is not None:
             target = self._session.graph.targets[i]
+            if self._session.is_paused(target):
+                self._schedule.release(i)
+                self._held.append(i)
+                continue
             if not self._session.maker.receipts[target.run].is_ignored(target.name):
                 return i
             self._schedule.release(i)

@@ -15,5 +15,6 @@ help           help
 questions      why, plan, graph, explain, replay
 searches       advance, calibrate, holdout
 tree           tree
+steer          pause, resume, idea, answer
 upkeep         init, schema, gc
 proofs         bank, bg, mcts, stats"""

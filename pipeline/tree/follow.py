@@ -19,6 +19,7 @@ from pipeline.git.commits import worktree_head
 from pipeline.git.refs import pin, pinned_commits, unpin
 from pipeline.git.repository import ROOT as ROOT_REF
 from pipeline.store.files import write_whole
+from pipeline.store.steering import SteeringLog
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.summary import headline
 from pipeline.tree.rules.positions import (
@@ -90,9 +91,12 @@ class TreeFollower:
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.known: dict[str, records.Life] = {}
+        self.steering = SteeringLog(run)
+        self.heeded = 0  # requests of people that are events already
         for event in records.read_events(self.events):
             if event["event"] in records.TASK_STATES and "eval_id" in event:
                 records.note_event(self.known, event)
+            self.heeded = max(self.heeded, event.get("request", 0))
         self.started_slots: set[str] = set()
         self.changed = False
         self.news = 0
@@ -105,6 +109,7 @@ class TreeFollower:
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
             records.append_event(self.events, {"event": SEARCH_EVENT, **parts})
+        self.steered()
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
@@ -113,6 +118,13 @@ class TreeFollower:
                 self._log_event(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
+
+    def steered(self) -> None:
+        """Log what people asked for since the last event of that kind, also while nothing was built."""
+        for number, request in enumerate(self.steering.requests(), 1):
+            if number > self.heeded:
+                records.append_event(self.events, {**request, "request": number})
+                self.heeded = number
 
     def target_started(self, target: Target, new: bool) -> None:
         slot = _slot_name(target)

@@ -32,7 +32,8 @@ class Reporter:
     begin: remembers; effects start with `initialize`, from where on `complete_run` is sure to follow (doit's names);
     after `begin` all events are heard, also without `initialize`: another reporter's may have failed before
     stopping: nothing more will be started; called by any thread and by signal handlers, it sets a mark, no more
-    target_progress: how far a target is"""
+    target_progress: how far a target is
+    steered: a person asked something of a run, such as to pause it"""
 
     def __init__(self, outstream: Any, options: Mapping[str, Any]) -> None:
         self.outstream = outstream
@@ -45,6 +46,7 @@ class Reporter:
     def target_started(self, target: Target) -> None: ...
     def target_progress(self, target: Target, line: str) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
+    def steered(self, run: str, request: Mapping[str, Any]) -> None: ...
     def complete_run(self) -> None: ...
     def runtime_error(self, msg: str) -> None:
         sys.stderr.write(f"{msg}\n")
