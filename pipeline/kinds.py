@@ -128,6 +128,12 @@ class SteerModule(Protocol):
     ) -> Mapping[str, Any]: ...
 
 
+class BranchModule(Protocol):
+    """Module that makes branches of what a search found, in the repository that it started from."""
+
+    def make_branches(self, run: str, targets: Sequence[Target], prefix: str, dry: bool) -> Mapping[str, Any]: ...
+
+
 class ProveModule(Protocol):
     """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
@@ -179,6 +185,7 @@ ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"
 CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
 HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
 STEER: Ability[SteerModule] = Ability("steer", ("tree",))
+BRANCH: Ability[BranchModule] = Ability("branches", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 

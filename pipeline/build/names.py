@@ -34,6 +34,7 @@ NEW_COMMANDS = {
     "resume": "pipeline.commands.steer:ResumeCommand",
     "idea": "pipeline.commands.steer:IdeaCommand",
     "answer": "pipeline.commands.steer:AnswerCommand",
+    "branches": "pipeline.commands.tree:BranchesCommand",
     "bank": "pipeline.commands.proofs:BankCommand",
     "bg": "pipeline.commands.proofs:BgCommand",
     "stats": "pipeline.commands.proofs:StatsCommand",

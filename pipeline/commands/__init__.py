@@ -14,7 +14,7 @@ doit_commands  list, info, clean, forget, ignore; and those of doit that mean no
 help           help
 questions      why, plan, graph, explain, replay
 searches       advance, calibrate, holdout
-tree           tree
+tree           tree, branches
 steer          pause, resume, idea, answer
 upkeep         init, schema, gc
 proofs         bank, bg, mcts, stats"""
