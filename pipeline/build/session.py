@@ -43,6 +43,7 @@ class BuildSession:
         self.listed_files: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
         self.steering = {run: SteeringLog(run) for run, plan in self.plans.items() if plan.kind in kinds.STEER.kinds}
         self.requests_before = {run: len(log.requests()) for run, log in self.steering.items()}
+        self.costs_nothing: set[str] = set()  # targets that are in doubt, and known to be fresh
         self.maker = Maker(self.plans, self.graph, self._load_files(), locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
@@ -116,7 +117,7 @@ class BuildSession:
 
     def is_paused(self, target: Target) -> bool:
         """Check if a target costs something and its run is paused."""
-        log = self.steering.get(target.run)
+        log = self.steering.get(target.run) if target.name not in self.costs_nothing else None
         return log is not None and self.maker.stages[target.run][target.stage].paid and log.pause() is not None
 
     def check_sources(self, todo: Collection[int]) -> None:

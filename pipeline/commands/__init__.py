@@ -17,4 +17,5 @@ searches       advance, calibrate, holdout
 tree           tree, branches
 steer          pause, resume, idea, answer
 upkeep         init, schema, gc
+starters       the first search over code that `init --kind tree` writes
 proofs         bank, bg, mcts, stats"""

@@ -144,6 +144,7 @@ def _refuse_paused(session: BuildSession, todo: set[int]) -> None:
     from pipeline.build.rehearsal import target_statuses  # here: hardly any build is paused
 
     stale = {i for i, seen in target_statuses(session, costly).items() if seen.status != FRESH}
+    session.costs_nothing = {session.graph.targets[i].name for i in costly - stale}
     for run in sorted({session.graph.targets[i].run for i in stale & costly}):
         request = session.steering[run].pause() or {"at": 0.0}
         since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(request["at"]))

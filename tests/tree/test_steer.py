@@ -118,6 +118,8 @@ def test_a_run_is_paused_before_a_build_and_what_is_up_to_date_says_nothing_of_i
     search.build()
     said(search, "pause", "x")
     assert "up to date" in search.build().out
+    (project.root / "sweep.sh").touch()  # in doubt, and as it was: nothing is held
+    assert "up to date" in search.build().out
 
 
 def test_an_idea_takes_the_place_of_a_model_and_is_nobody_elses_answer(project: Project) -> None:
