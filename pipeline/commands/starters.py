@@ -26,7 +26,7 @@ NO_FOLDERS = {"node_modules", "venv", "__pycache__", "runs", "build", "dist"}
 
 
 class Program(NamedTuple):
-    """What a search can measure: its command and what is built before, a file of it to change, and what counts.
+    """Program that a search can measure: its command and what is built before, a file of it to change, and what counts.
 
     `number`: it prints the number that counts; otherwise its time does."""
 

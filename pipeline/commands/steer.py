@@ -33,7 +33,7 @@ def steered_plan(command: str, run: str) -> tuple[RunPlan, SteerModule]:
 
 
 def build_phrase(run: str, building: bool) -> str:
-    """Who heeds a request: the build that runs, or the next one."""
+    """The build that heeds a request, in words: the one that runs, or the next."""
     return "the build that runs" if building else f"no build of {run} runs; the next one"
 
 

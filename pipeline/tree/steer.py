@@ -51,13 +51,13 @@ def give(run: str, targets: Sequence[Target], text: str, file: str, where: str, 
             raise SpecError(f"idea: {run} has no free slot {place}left: the idea of each was asked for, or given")
         _check_new(run, config, slot, text, file)
         found.append(slot)
-        return RunLayout(run).given(slot)
+        return RunLayout(run).given_idea(slot)
 
     content = (text.strip() + "\n").encode()
     put_given(run, choose, content)
     slot, digest = str(found[0]), sha256(content).hexdigest()
     append_request(run, IDEA_GIVEN, slot=slot, sha256=digest)
-    return {"slot": slot, "path": RunLayout(run).given(found[0]), "sha256": digest}
+    return {"slot": slot, "path": RunLayout(run).given_idea(found[0]), "sha256": digest}
 
 
 def check_idea(text: str, file: str) -> None:
@@ -83,7 +83,7 @@ def _is_free(run: str, slot: EvalSlot, building: bool) -> bool:
 
     A claim counts while a build runs: one that was killed before it had an answer asks again."""
     at = RunLayout(run)
-    if os.path.exists(at.given(slot)) or os.path.exists(at.idea(slot, "json")):
+    if os.path.exists(at.given_idea(slot)) or os.path.exists(at.idea(slot, "json")):
         return False
     context = load_if_intact(at.of_node(slot.place, "context.json"))
     if context is not None and context["closed"]:
@@ -104,7 +104,7 @@ def _check_new(run: str, config: Params, slot: EvalSlot, text: str, file: str) -
     ground = FrontierPlace(slot.place, tuple(map(parse_place, ancestors)))
     counts = DEDUPE_SCOPES[config["dedupe_scope"]]
     for other in shape_of(config).all_slots():
-        paths = [path for path in (at.idea(other, "md"), at.given(other)) if os.path.exists(path)]
+        paths = [path for path in (at.idea(other, "md"), at.given_idea(other)) if os.path.exists(path)]
         if counts(ground, other.place) and any(idea_identity(read_text(path)) == name for path in paths):
             why = f"the same idea as that of {other} (dedupe_scope: {config['dedupe_scope']})"
             raise SpecError(f"{file}: {why}; it would not be tried, so nothing was written")

@@ -141,7 +141,7 @@ class RunLayout(NamedTuple):
         """The file of an idea: md is the text, json its cost, patch the recorded change, where there is one."""
         return f"runs/{self.run}/node_ideas/{slot.place}/idea_{slot.idea:03}.{suffix}"
 
-    def given(self, slot: EvalSlot) -> str:
+    def given_idea(self, slot: EvalSlot) -> str:
         """The idea that a person gave for a slot."""
         return self.of_run(f"{GIVEN_IDEAS}/{slot}.md")
 

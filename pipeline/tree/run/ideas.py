@@ -169,7 +169,7 @@ def cost_of_calls(calls: list[Call]) -> Record:
 def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     """Ask for an idea, unless a person has given one since the search was planned: then that is it, in this build."""
     slot = slot_of(job.target.name)
-    path = RunLayout(job.target.run).given(slot)
+    path = RunLayout(job.target.run).given_idea(slot)
     if not claim_slot(job.target.run, str(slot), path):
         job.take_in(path)
         return _given_answer(path)

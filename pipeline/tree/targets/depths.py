@@ -65,7 +65,7 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
 
 def _given_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     """Takes the idea that a person gave for a slot: nobody is asked, so its recipe is none of a model's answer."""
-    reads = {"context": draft.at.of_node(slot.place, "context.json"), "given": draft.at.given(slot)}
+    reads = {"context": draft.at.of_node(slot.place, "context.json"), "given": draft.at.given_idea(slot)}
     writes = {suffix: draft.at.idea(slot, suffix) for suffix in ("md", "json", "calls.jsonl")}
     writes["calls"] = writes.pop("calls.jsonl")
     return draft.target(f"{slot}.idea", "idea", reads, writes, {"role": {"backend": GIVEN}}, draft.limits(slot.place))
