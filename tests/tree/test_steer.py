@@ -165,6 +165,19 @@ def test_a_build_that_runs_takes_an_idea_that_it_was_not_planned_with(project: P
     assert [line for line in search.executed() if line.startswith("ideas")] == ["ideas d0.n0.i1.idea"]
 
 
+def test_an_idea_that_is_withdrawn_before_the_next_build_is_asked_for(project: Project) -> None:
+    search = steered(project)
+    with building(search) as build:
+        said(search, "idea", "x", "mine.md")
+        project.write("go", "")
+        assert build.wait(timeout=PATIENCE) == 0
+    search.executed()
+    (search.root / "runs/x/given/d0.n0.i1.md").unlink()
+    search.build()
+    assert [line for line in search.executed() if line.startswith("ideas")] == ["ideas d0.n0.i1.idea"]
+    assert project.read("runs/x/node_ideas/d0.n0/idea_001.md") != OWN
+
+
 def test_an_idea_can_wait_for_a_depth_or_a_node(project: Project) -> None:
     search = steered(project, max_depth=2, beam_width=2)
     assert "d1.n0.i0 gets" in said(search, "idea", "x", "mine.md", "--depth", "1")
