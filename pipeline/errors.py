@@ -19,6 +19,10 @@ class RunLocked(Exception):
     """Refusal because another process holds a lock; the message says which."""
 
 
+class RunPaused(RunLocked):
+    """Refusal because a person has paused the run."""
+
+
 class BuildInterrupted(Exception):
     """Stop of a build by a signal; `number` says which."""
 

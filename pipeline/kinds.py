@@ -33,6 +33,7 @@ class Follower(Protocol):
     """Writer that follows one build; called by the main thread.
 
     target_process: a process works on a target
+    steered: a person asked something of the run, which is in its steering log; of kinds that STEER
     round_ended: after each round of events, and at least every other second
     take_lines: lines for people since the last call
     saved_usd: what was recalled or found fresh cost that much when it was made
@@ -41,6 +42,9 @@ class Follower(Protocol):
     def target_started(self, target: Target, new: bool) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def target_process(self, target: Target, pid: int) -> None:
+        return
+
+    def steered(self) -> None:
         return
 
     def round_ended(self) -> None:
@@ -127,6 +131,29 @@ class HoldoutModule(Protocol):
     def holdout_lines(self, record: Mapping[str, Any]) -> Iterable[str]: ...
 
 
+class SteerModule(Protocol):
+    """Module for runs that people steer while they are built.  Mappings say what was done, for people and tools.
+
+    give: takes a person's idea for the next free slot, of the depth or node `where` if that is not empty; SpecError
+    when it is no idea, a duplicate, or no slot is free.  `file` names it in messages; `building`: a build runs
+    awaited: what a person is to answer, of one slot if it is named
+    answer: takes a person's idea or change for a slot that awaits one; SpecError when it is not well-formed"""
+
+    def give(
+        self, run: str, targets: Sequence[Target], text: str, file: str, where: str, building: bool
+    ) -> Mapping[str, Any]: ...
+    def awaited(self, run: str, targets: Sequence[Target], slot: str) -> Sequence[Mapping[str, Any]]: ...
+    def answer(
+        self, run: str, targets: Sequence[Target], slot: str, content: bytes, file: str
+    ) -> Mapping[str, Any]: ...
+
+
+class BranchModule(Protocol):
+    """Module that makes branches of what a search found, in the repository that it started from."""
+
+    def make_branches(self, run: str, targets: Sequence[Target], prefix: str, dry: bool) -> Mapping[str, Any]: ...
+
+
 class ProveModule(Protocol):
     """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
@@ -177,6 +204,8 @@ ADVANCE: Ability[AdvanceModule] = Ability("advance", ("tree",))
 ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"))
 CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
 HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
+STEER: Ability[SteerModule] = Ability("steer", ("tree",))
+BRANCH: Ability[BranchModule] = Ability("branches", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 

@@ -4,11 +4,13 @@ States of a target:
 
     todo      -> taken       `take`, as the schedule allows
     taken     -> handed in   `hand_in`: its outcome is recorded and told
-    taken     -> held        the same, but what reads from it waits until followers have heard of it
-    held      -> handed in   `release_told`
+    taken     -> untold      the same, but what reads from it waits until followers have heard of it
+    untold    -> handed in   `release_told`
     taken     -> given up    `give_up`: nothing is known of how it ended
     taken     -> set aside   `set_aside`: another thread makes the same key
     set aside -> todo        that key is made
+    todo      -> held        it costs, and its run is paused
+    held      -> todo        the run goes on
     todo      -> left out    one above it failed, was left out, or is ignored by the user
 
 Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many."""
@@ -48,7 +50,9 @@ class Board:
         self._ignored: set[int] = set()
         self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
         self._again: set[int] = set()
-        self._held: dict[int, bool] = {}  # and if it ended well
+        self._untold: dict[int, bool] = {}  # and if it ended well
+        self._told: dict[int, bool] = {}
+        self._held: list[int] = []
 
     def leave(self, threads: int = 1) -> None:
         with self._changed:
@@ -68,7 +72,7 @@ class Board:
                     if i not in self._again:
                         self._add_news([(self._session.graph.targets[i], None)])
                     return i
-                if not self._running:
+                if not self._running and not self._held:
                     break
                 self._changed.wait()
             self._changed.notify_all()
@@ -84,16 +88,16 @@ class Board:
             if outcome.status == FAILED and not self._go_on:
                 self.stopping = True
             if self._session.maker.stage(target).told_first:
-                self._held[i] = outcome.status != FAILED
+                self._untold[i] = outcome.status != FAILED
             else:
                 self._finish(i, outcome.status != FAILED)
 
     def release_told(self) -> None:
-        """Let start what waits for targets of which followers have heard; to be called after each round of news."""
-        if self._held:
+        """Let start what waits for the targets of the last `news`; to be called once followers have heard them."""
+        if self._told:
             with self._changed:
-                held, self._held = self._held, {}
-                for i, ok in held.items():
+                told, self._told = self._told, {}
+                for i, ok in told.items():
                     self._finish(i, ok)
                 self._changed.notify_all()
 
@@ -121,10 +125,30 @@ class Board:
         with self._changed:
             self._add_news([(target, pid)])
 
+    def look_again(self) -> None:
+        """Free what was held, where its run goes on."""
+        with self._changed:
+            if not self._held:
+                return
+            held, self._held = self._held, []
+            for i in held:
+                if self._session.is_paused(self._session.graph.targets[i]):
+                    self._held.append(i)
+                else:
+                    self._schedule.make_ready(i)
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Wake all threads: the build may stop while they wait for what never comes."""
+        with self._changed:
+            self._changed.notify_all()
+
     def news(self) -> list[News]:
         """News since the last call, in order."""
         with self._changed:
             self.has_news.clear()
+            self._told |= self._untold
+            self._untold = {}
             found, self._news = self._news, []
             return found
 
@@ -140,6 +164,10 @@ class Board:
         """Find the next target that may start; targets that the user ignores are ended on the way."""
         while (i := self._schedule.start()) is not None:
             target = self._session.graph.targets[i]
+            if self._session.is_paused(target):
+                self._schedule.release(i)
+                self._held.append(i)
+                continue
             if not self._session.maker.receipts[target.run].is_ignored(target.name):
                 return i
             self._schedule.release(i)

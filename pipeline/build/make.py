@@ -8,6 +8,7 @@ States of a target:
     looked at -> running     none of these
     running   -> running     the attempt failed, and its limits allow another
     running   -> built       the outputs are in the store and in place
+    running   -> built       with a file that it was planned without: not stored, and made again by the next build
     running   -> failed      no attempt is left
     running   -> unsettled   an input was edited meanwhile: outputs are put in place, but the next build makes it again
 
@@ -164,18 +165,22 @@ class Maker:
         target = work.target
         stage = self.stage(target)
         folder, say = self.stores[target.run].folder, partial(self.say, target)
+        unplanned: list[str] = []
         with Staging(target, stage.own_folder, attempt) as staged:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
-            job = Job(target, reads, writes, log, self.processes, self.workers, self.kept, folder, say)
+            job = Job(
+                target, reads, writes, log, self.processes, self.workers, self.kept, folder, say, unplanned.append
+            )
             self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
-            fault = None if unsettled or not stage.stored else self._store_result(work, staged.paths, outputs)
+            kept = stage.stored and not unsettled and not unplanned
+            fault = self._store_result(work, staged.paths, outputs) if kept else None
             contents = [output.content for output in outputs]
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
-        receipt = work.receipt(BUILT, contents, attempt, unsettled)
+        receipt = work.receipt(BUILT, contents, attempt, (*unsettled, *unplanned))
         status, why = (FAILED, f"{unsettled[0]} was edited while it ran; build again") if unsettled else (BUILT, "")
         return Outcome(
             status, receipt, why, int(bool(why)), attempt, receipt.start, receipt.end, log_if_any(log), fault

@@ -133,6 +133,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         # They live as long as the build, since children may be bound to the thread that started them.
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(threads)]
         self._fault: BaseException | None = None
+        self._heeded = {**session.requests_before}
 
     def run_tasks(self, _dispatcher: Any) -> None:
         with self._stop_on_signals():
@@ -141,12 +142,13 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 while not self._board.all_left.is_set():
                     self._board.has_news.wait(WAKE_SECONDS)
                     self._board.all_left.wait(SYNC_SECONDS)
+                    self._steer()
                     self._catch_up()
                 self._catch_up()
             except BaseException as error:  # noqa: BLE001 - raised below, once nothing runs any more
                 self._stop(error)
                 while not self._board.all_left.wait(WAKE_SECONDS):
-                    self._board.release_told()
+                    self._board.wake()
         for thread in filter(Thread.is_alive, self._threads):
             thread.join()
         self._session.sync_receipts()
@@ -162,6 +164,15 @@ class RoomRunner(Runner):  # type: ignore[misc]
             except RuntimeError:  # more than the machine gives
                 self._board.leave(len(self._threads) - n)
                 raise
+
+    def _steer(self) -> None:
+        """Heed what people asked for meanwhile, and tell of it."""
+        for run, log in self._session.steering.items():
+            requests = log.requests()
+            for request in requests[self._heeded[run] :]:
+                self.reporter.steered(run, request)
+            self._heeded[run] = len(requests)
+        self._board.look_again()
 
     def _catch_up(self) -> None:
         """Sync what was recorded, then tell of it; what waits for that may start."""

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target, step_of
@@ -17,6 +18,7 @@ from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
 from pipeline.store.files import Files, is_pattern, write_whole
 from pipeline.store.receipts import Receipts
+from pipeline.store.steering import SteeringLog
 
 # In a message.
 LONGEST_PATH = 120
@@ -39,6 +41,9 @@ class BuildSession:
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
         self.listed_files: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
+        self.steering = {run: SteeringLog(run) for run, plan in self.plans.items() if plan.kind in kinds.STEER.kinds}
+        self.requests_before = {run: len(log.requests()) for run, log in self.steering.items()}
+        self.costs_nothing: set[str] = set()  # targets that are in doubt, and known to be fresh
         self.maker = Maker(self.plans, self.graph, self._load_files(), locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
@@ -109,6 +114,11 @@ class BuildSession:
         """Find, in what `wanted` needs, the targets that are in doubt or made from such."""
         needed = self.graph.upstream(wanted)
         return self.graph.downstream(self.suspects & needed) & needed
+
+    def is_paused(self, target: Target) -> bool:
+        """Check if a target costs something and its run is paused."""
+        log = self.steering.get(target.run) if target.name not in self.costs_nothing else None
+        return log is not None and self.maker.stage(target).paid and log.pause() is not None
 
     def check_sources(self, todo: Collection[int]) -> None:
         """Check, before anything runs, that every file that no target makes is there."""

@@ -14,7 +14,9 @@ doit_commands  list, info, clean, forget, ignore; and those of doit that mean no
 help           help
 questions      why, plan, graph, explain, replay
 searches       advance, calibrate, holdout
-tree           tree
+tree           tree, branches
+steer          pause, resume, idea, answer
 log            log
 upkeep         init, schema, gc
+starters       the first search over code that `init --kind tree` writes
 proofs         bank, bg, mcts, stats"""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
@@ -27,6 +28,7 @@ from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.core.text import join_names
+from pipeline.errors import RunPaused
 from pipeline.kinds import Follower
 from pipeline.machine.load import ROOT, usable_cpus
 from pipeline.machine.lock import lock_runs
@@ -73,6 +75,10 @@ class FollowerReporter(Reporter):
     def round_ended(self) -> None:
         if self._follower:
             self._follower.round_ended()
+
+    def steered(self, run: str, request: Mapping[str, Any]) -> None:
+        if run == self._run and self._follower:
+            self._follower.steered()
 
     def complete_run(self) -> None:
         if self._follower and (text := self._follower.finish(self._stopped)):
@@ -143,6 +149,7 @@ def build_locked(
         wanted = session.select(words)
         todo = session.stale(wanted)
         session.check_sources(todo)
+        _refuse_paused(session, todo)
         session.prepare()
         _warn_unset(session, todo)
         at_once = job_count(params["num_process"], plans)
@@ -171,6 +178,21 @@ def build_locked(
             raise
         session.save(runner.statuses)
         return code
+
+
+def _refuse_paused(session: BuildSession, todo: set[int]) -> None:
+    """Refuse to build what a person has paused: a build that waits was running by then."""
+    costly = {i for i in todo if session.is_paused(session.graph.targets[i])}
+    if not costly:
+        return
+    from pipeline.build.rehearsal import target_statuses  # here: hardly any build is paused
+
+    stale = {i for i, seen in target_statuses(session, costly).items() if seen.status != FRESH}
+    session.costs_nothing = {session.graph.targets[i].name for i in costly - stale}
+    for run in sorted({session.graph.targets[i].run for i in stale & costly}):
+        request = session.steering[run].pause() or {"at": 0.0}
+        since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(request["at"]))
+        raise RunPaused(f"run {run} is paused since {since}: nothing was started; `coppice resume {run}` lets it go on")
 
 
 def _warn_unset(session: BuildSession, todo: set[int]) -> None:

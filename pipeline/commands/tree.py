@@ -1,5 +1,6 @@
-"""The command `tree`: makes or checks the spec of a search, then takes it a depth further or only reports on it.
+"""The commands `tree` and `branches`: a search by its flags, and what it found as branches.
 
+`tree` makes or checks the spec, then takes the search a depth further or only reports on it.
 A new spec is made from a config file and flags, whole or not at all; from then on config and flags are held against
 it, and a contradiction is an error that names both lines."""
 
@@ -15,11 +16,11 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand, option
+from pipeline.commands.command import NewCommand, OneRunCommand, opt_json, option, print_result
 from pipeline.commands.exits import FAILED
 from pipeline.commands.flags import FlagValue, check_agreed, check_same, flag_options, flag_values, long_name, yaml_text
 from pipeline.commands.searches import advance, opt_force, opt_stale, takeover_by
-from pipeline.commands.selection import plans_for
+from pipeline.commands.selection import ability_of, plans_for, plans_of_run
 from pipeline.core.text import plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.spec import Item, parse
@@ -176,3 +177,33 @@ class TreeCommand(NewCommand):
             path, problems = kind.validate(run, plan.targets)
             print(f"{path}: {plural(problems, 'problem')}")
         return FAILED if problems else 0
+
+
+BRANCH_WORDS = {"create": "made", "move": "moved", "same": "is there"}
+DRY_WORDS = {"create": "would make", "move": "would move", "same": "is there"}
+
+
+class BranchesCommand(OneRunCommand):
+    name = "branches"
+    doc_purpose = "make a branch for each idea of the winning chain of a search, in the repository it started from"
+    doc_description = (
+        "Each is a commit on top of the one before, with the idea and its numbers as message. Branches that somebody"
+        " else made or changed are refused; the work tree and the index are not touched."
+    )
+    cmd_options = (
+        option("prefix", "the names begin with NAME [default: coppice/RUN]", "", "NAME"),
+        option("dry_run", "only print what would be made"),
+        opt_json,
+    )
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        plan = plans_of_run(self.name, args[0])[args[0]]
+        kind = ability_of(plan, kinds.BRANCH, "has no ideas to make branches of")
+        dry = params["dry_run"]
+        made = kind.make_branches(plan.run, plan.targets, params["prefix"] or f"coppice/{plan.run}", dry)
+        words, lines = DRY_WORDS if dry else BRANCH_WORDS, []
+        for each in made["branches"]:
+            lines.append(f"{words[each['change']]} {each['branch']}  {each['commit'][:12]}")
+            lines += [f"    {line}" for line in each["message"].splitlines()] if dry else []
+        print_result(made, lines, params["json"])
+        return 0

@@ -80,10 +80,51 @@ GITIGNORE_LINES = {
 }
 
 
+FIRST_KINDS = ("steps", "tree")
+
+
+def start_search(folder: str, repo: str) -> int:
+    """Write a first search over the code at `repo`, or in the folder itself; a project there is left as it is."""
+    from pipeline.commands import starters
+
+    code = repo or folder
+    if not os.path.isdir(code):
+        raise SpecError(f"init: {code} is no folder; name one that holds the code: --repo CODE")
+    place = starters.repository_of(code, folder)
+    program, suite = starters.find_program(place.folder)
+    if program is None:
+        what = "no Python or shell script, C program, Makefile or pytest suite at the top of it"
+        raise SpecError(f"init: {code} has nothing to measure: {what}; write a script that prints a number, and again")
+    tested = suite and starters.has_pytest()
+    at = os.path.relpath(place.folder, os.path.realpath(folder))
+    contents = starters.search_files(program, place.folder, at, tested)
+    files = {os.path.normpath(f"{folder}/{name}"): text for name, text in contents.items()}
+    if there := next((path for path in files if os.path.lexists(path)), ""):
+        raise SpecError(f"init: {there} is there already; nothing was written")
+    schema = os.path.normpath(f"{folder}/specs/{SCHEMA}")
+    files |= {} if os.path.lexists(schema) else {schema: schema_text(kinds.KINDS)}
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    for line in [*(f"wrote {path}" for path in files), *starters.notes(place, folder, program, suite, tested, files)]:
+        print(line)
+    return 0
+
+
 class InitCommand(NewCommand):
     name = "init"
     doc_usage = "[FOLDER]"
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
+    doc_description = (
+        "With --kind tree the first spec is a search over code, made for what is found there (a script, a C program, a"
+        " Makefile, a pytest suite), with recorded ideas; it runs as it is. The files are hidden from git by"
+        " .git/info/exclude, since a search starts from a clean work tree."
+    )
+    cmd_options = (
+        option("kind", "of the first spec: steps or tree [default: steps]", "steps", "KIND"),
+        option("repo", "for --kind tree: the folder of the code [default: FOLDER]", "", "CODE"),
+    )
     takes = (0, 1, "one folder at a time")
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -93,6 +134,14 @@ class InitCommand(NewCommand):
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         folder = args[0] if args else "."
+        if params["kind"] not in FIRST_KINDS:
+            docs = "; docs/proof.md and docs/mcts.md have first specs" if params["kind"] in kinds.KINDS else ""
+            raise SpecError(f"init: no first spec of kind '{params['kind']}'; give {' or '.join(FIRST_KINDS)}{docs}")
+        if params["repo"] and params["kind"] != "tree":
+            raise SpecError("init: --repo is for a search over code; add --kind tree")
+        return start_search(folder, params["repo"]) if params["kind"] == "tree" else self._start_steps(folder)
+
+    def _start_steps(self, folder: str) -> int:
         contents = {"dodo.py": DODO, "specs/hello.yaml": HELLO, f"specs/{SCHEMA}": schema_text(kinds.KINDS)}
         files = {os.path.normpath(f"{folder}/{name}"): text for name, text in contents.items()}
         for place in {os.path.dirname(path) or ".": None for path in files}:

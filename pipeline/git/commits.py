@@ -14,7 +14,7 @@ from hashlib import sha1
 from typing import NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.git.command import STATUS, CandidateProblem, GitProblem, checked_sha, git, split_names
+from pipeline.git.command import JUNK_FOLDERS, STATUS, CandidateProblem, GitProblem, checked_sha, git, split_names
 from pipeline.git.objects import (
     Counts,
     counts_of,
@@ -189,11 +189,49 @@ class Candidate(NamedTuple):
         return self.files == 0
 
 
+# Bytes of a new file, and of all of a candidate together, that are still taken for code or data of an idea.
+LARGEST_FILE, LARGEST_CHANGE = 5_000_000, 50_000_000
+
+
 def commit_worktree(worktree: Worktree, parent: str, message: str) -> Candidate:
-    """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did."""
+    """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did.
+
+    New files that are too large are left out, as `left_out` names them."""
     with _scratch_path(worktree.admin) as index:
         tree = _tree_of(worktree, checked_sha(parent), index)
     return _candidate(worktree.repo, tree, parent, message)
+
+
+def left_out(worktree: Worktree) -> list[str]:
+    """New folders of junk and new files that are too large, in a worktree as it was just committed."""
+    with _scratch_path(worktree.admin) as index:
+        if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
+            copy_index(f"{worktree.admin}/{PRISTINE}", index)
+        asked = ("ls-files", "-z", "--others", "--ignored", "--directory")
+        patterns = [f"--exclude={name}/" for name in JUNK_FOLDERS]
+        junk = split_names(worktree.git(*asked, *patterns, index=index))
+        return sorted(
+            [
+                *(name for name in junk if os.path.basename(name.rstrip("/")) in JUNK_FOLDERS),
+                *_too_large(worktree, index),
+            ]
+        )
+
+
+def _too_large(worktree: Worktree, index: str) -> list[str]:
+    """New files that are too large, or too much together: then the largest."""
+    sizes: dict[str, int] = {}
+    for name in split_names(worktree.git("ls-files", "-z", "--others", "--exclude-standard", index=index)):
+        with suppress(OSError):  # gone meanwhile, or the folder of a repository
+            about = os.lstat(f"{worktree.path}/{name}")
+            sizes[name] = about.st_size if stat.S_ISREG(about.st_mode) else 0
+    total, large = sum(sizes.values()), []
+    for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
+        if sizes[name] <= LARGEST_FILE and total <= LARGEST_CHANGE:
+            break
+        large.append(name)
+        total -= sizes[name]
+    return large
 
 
 def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
@@ -208,7 +246,8 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
     if repositories_within:
         _take_in_repositories(worktree, index)
     with _candidate_problems("the files cannot be committed"):
-        worktree.git("add", "--all", index=index)
+        large = [f":(exclude,top,literal){name}" for name in _too_large(worktree, index)]
+        worktree.git("add", "--all", *(["--", ":(top)", *large] if large else []), index=index)
     return write_tree(worktree.repo, index, known)
 
 

@@ -95,10 +95,10 @@ def _parse_commit(text: bytes) -> ParentCommit:
     return ParentCommit(lines[0].removeprefix(b"tree ").decode(), int(committer.split()[-2]))
 
 
-def write_commit(repo: str, tree: str, parents: tuple[str, ...], date: int, message: str) -> str:
+def write_commit(repo: str, tree: str, parents: tuple[str, ...], date: int, message: str, who: str = WHO) -> str:
     """Write a commit: `git commit-tree` would ask the configuration for the encoding and for a signature."""
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
-    lines += [f"author {WHO} {date} +0000", f"committer {WHO} {date} +0000"]
+    lines += [f"author {who} {date} +0000", f"committer {who} {date} +0000"]
     text = "\n".join([*lines, "", message.replace("\0", "").strip(), ""])
     return write_object(repo, b"commit", text.encode(errors="replace"))
 

@@ -1,4 +1,4 @@
-"""Pin a run's commits, and copies of its texts, as git refs.
+"""Pin a run's commits, and copies of its texts, as git refs; and make branches in the user's repository.
 
 The copy of a text shows when the file is removed or cut."""
 
@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from pipeline.git.command import checked_sha, git
+from pipeline.git.command import GitProblem, checked_sha, git, users_git
 from pipeline.git.objects import loose_commit
 from pipeline.store.files import write_all
 from pipeline.store.flock import file_lock
@@ -105,3 +107,64 @@ def read_copy(repo: str, run: str, name: str) -> bytes:
     """The kept copy of a text; empty when there is none."""
     found = pinned_commits(repo, run).get(name)
     return git("cat-file", "blob", checked_sha(found), repo=repo) if found else b""
+
+
+CREATE, MOVE, SAME = "create", "move", "same"
+_HEADS = "refs/heads/"
+
+
+class BranchChange(NamedTuple):
+    """A branch, the commit that it is to have, the one that it has, and what is to be done: CREATE, MOVE or SAME."""
+
+    name: str
+    commit: str
+    before: str
+    kind: str
+
+
+def users_name(folder: str) -> str:
+    """The name and address that the user's commits have, as configured there."""
+    found = []
+    for key in ("user.name", "user.email"):
+        value = users_git("config", "--default", "", key, cwd=folder).decode(errors="replace").strip()
+        if not value:
+            raise GitProblem(f"git has no {key} in {folder}; set it: git config {key} …")
+        found.append(re.sub(r"[<>\n]", "", value))
+    return f"{found[0]} <{found[1]}>"
+
+
+def branch_changes(repo: str, wanted: Mapping[str, str], known: Mapping[str, str]) -> list[BranchChange]:
+    """The changes that give each branch its commit.  `known`: what branches of ours were made as.
+
+    Refuses a branch that somebody else made or changed, and to move one that is checked out."""
+    listed = git("for-each-ref", "--format=%(objectname) %(refname)", _HEADS, repo=repo).decode().splitlines()
+    there = {ref.removeprefix(_HEADS): commit for commit, ref in (line.split(" ", 1) for line in listed)}
+    worktrees = git("worktree", "list", "--porcelain", repo=repo).decode(errors="replace").splitlines()
+    changes = []
+    for name, commit in wanted.items():
+        git("check-ref-format", f"{_HEADS}{name}", repo=repo)
+        before = there.get(name, "")
+        if before not in ("", commit, known.get(name)):
+            raise GitProblem(f"branch {name} is not ours, or was changed; give other names with --prefix")
+        kind = SAME if before == commit else MOVE if before else CREATE
+        if kind == MOVE and f"branch {_HEADS}{name}" in worktrees:
+            raise GitProblem(f"branch {name} is checked out, and would move; check out another one")
+        changes.append(BranchChange(name, commit, before, kind))
+    return changes
+
+
+def change_branches(own: str, repo: str, root: str, changes: Sequence[BranchChange]) -> None:
+    """Copy the commits, which are in `own`, to `repo`, then change all branches at once.  No checkout is touched."""
+    todo = [change for change in changes if change.kind != SAME]
+    if not todo:
+        return
+    asked = "".join(f"{checked_sha(change.commit)}\n" for change in todo) + f"^{checked_sha(root)}\n"
+    git(
+        "unpack-objects",
+        "-q",
+        repo=repo,
+        stdin=git("pack-objects", "--revs", "-q", "--stdout", repo=own, stdin=asked.encode()),
+    )
+    none = "0" * 40
+    orders = (f"update {_HEADS}{each.name}\0{each.commit}\0{each.before or none}\0" for each in todo)
+    git("update-ref", "-z", "--stdin", repo=repo, stdin="".join(orders).encode())

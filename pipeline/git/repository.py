@@ -16,8 +16,16 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pipeline.core.text import join_names
-from pipeline.git.command import STATUS, GitProblem, git, repository_lock, split_names, users_git
-from pipeline.git.objects import EPOCH, has_commit, open_with_gitpython, tree_hash, write_commit
+from pipeline.git.command import JUNK_FOLDERS, STATUS, GitProblem, git, repository_lock, split_names, users_git
+from pipeline.git.objects import (
+    EPOCH,
+    has_commit,
+    open_with_gitpython,
+    read_blobs,
+    tree_entries,
+    tree_hash,
+    write_commit,
+)
 from pipeline.git.refs import is_pinned, pin, pin_by_git
 from pipeline.store.files import read_bytes, write_whole
 
@@ -42,7 +50,7 @@ _SET_UP = {
     "config": _CONFIG.encode(),
     # Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
     "info/attributes": b"* -text -filter -ident !working-tree-encoding !diff !merge\n",
-    "info/exclude": b"__pycache__/\n",
+    "info/exclude": b"".join(b"%b/\n" % name.encode() for name in JUNK_FOLDERS),
 }
 # The file with the folder of objects that a repository borrows.
 _LENDER = "objects/info/alternates"
@@ -170,6 +178,13 @@ def check_attributes(path: str, text: bytes) -> None:
     for name in _FILTER.findall(text):
         if elsewhere := _ELSEWHERE.get(name.decode(errors="replace")):
             raise GitProblem(f"{path}: {elsewhere} is not supported: a candidate would not get your files")
+
+
+def attribute_filters(repo: str, tree: str) -> list[str]:
+    """The filters that .gitattributes of a tree name: none is run, so that files are as git stores them."""
+    found = [entry.blob for path, entry in tree_entries(repo, tree).items() if path.endswith(".gitattributes")]
+    texts = read_blobs(repo, found).values() if found else ()
+    return sorted({name.decode(errors="replace") for text in texts for name in _FILTER.findall(text)})
 
 
 _MESSAGE = "The files that the search starts from"

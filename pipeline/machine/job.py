@@ -137,7 +137,8 @@ class Job(NamedTuple):
     """Attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
 
     `store`: the results, which a stage may keep others from reading.  `shared`: resources of the whole build.  `say`
-    shows people one line of progress."""
+    shows people one line of progress.  `take_in` names a file that counts though the target was planned without it:
+    the result is used by this build, and neither stored nor fresh afterwards."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -148,6 +149,7 @@ class Job(NamedTuple):
     shared: SharedResources
     store: str = ""
     say: Callable[[str], None] = lambda _: None
+    take_in: Callable[[str], None] = lambda _: None
 
 
 def input_path(job: JobFiles, port: str) -> str:
@@ -179,3 +181,4 @@ class Stage(NamedTuple):
     stored: bool = True  # False: its outputs tell of this checkout alone, and no other may recall them
     told_first: bool = False  # what reads from it starts only when followers of the run have heard how it ended
     minor: bool = False  # it only keeps the books: no line for people when it ends well
+    paid: bool = False  # it costs money or hours: none is started while its run is paused

@@ -218,6 +218,12 @@ def log_takeover(takeover: Takeover, before: Holder, after: Holder) -> None:
 DYING = 0.1
 
 
+def is_locked(run: str) -> bool:
+    """Check if somebody has the lock of a run right now, without waiting for it."""
+    with lock_file(f"{noop.folder(run)}/lock") as lock:
+        return not try_lock(lock)
+
+
 @contextmanager
 def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator[tuple[int, ...]]:
     """Hold the locks of `runs`.  Nobody waits for one, so no order is needed: the one to be taken over is first.

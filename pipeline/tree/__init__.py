@@ -13,6 +13,8 @@ follow     the coordinator: the one writer of events.jsonl, manifest.json, refs;
 advance    a search one depth at a time, for `coppice tree` and `coppice advance`
 accounts   explain and replay: one decision explained, all decisions made again
 holdout    the holdout: its question, its targets, the stage that answers
+branches   the winning chain as branches in the user's repository
+steer      ideas that people give, and their answers to manual roles
 calibrate  the table of `coppice calibrate`: ideas x numbers of blocks x effects, and its warnings
 rules      pure: everything that decides
 spec       pure: the records of a spec and their readers

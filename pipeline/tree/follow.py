@@ -23,6 +23,7 @@ from pipeline.git.repository import ROOT as ROOT_REF
 from pipeline.kinds import Follower
 from pipeline.models.calls import read_calls
 from pipeline.store.files import write_whole
+from pipeline.store.steering import SteeringLog
 from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.summary import headline, summary_text
@@ -101,7 +102,10 @@ class TreeFollower(Follower):
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.searching = [*filter(_is_of_search, todo)]
-        self.known = records.lives_of(records.read_events(self.events))
+        past = [*records.read_events(self.events)]
+        self.known = records.lives_of(past)
+        self.steering = SteeringLog(run)
+        self.heeded = max((event.get("request", 0) for event in past), default=0)  # requests that are events already
         self.manifest = LiveManifest(run, self.config, self.known)
         self.started_slots: set[str] = set()
         self.last_end: dict[str, float] = {}  # of the last command of a slot
@@ -126,6 +130,7 @@ class TreeFollower(Follower):
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
             self._append({"event": SEARCH_EVENT, **parts})
+        self.steered()
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
@@ -142,6 +147,15 @@ class TreeFollower(Follower):
         if self.searching and not self.announced:
             self.announced = True
             self._append({"event": records.EVENT_BUILD, "pid": os.getpid(), "targets": len(self.searching)})
+
+    def steered(self) -> None:
+        """Log what people asked for since the last event of that kind, also while nothing was built.
+
+        That alone announces no build: all that is in doubt may be fresh."""
+        for number, request in enumerate(self.steering.requests(), 1):
+            if number > self.heeded:
+                records.append_event(self.events, {**request, "request": number})
+                self.heeded, self.pending = number, True
 
     def target_started(self, target: Target, new: bool) -> None:
         slot = _slot_name(target)
@@ -291,10 +305,10 @@ class TreeFollower(Follower):
         self.manifest.renew_life(eval_id)
 
     def _write(self) -> Record:
-        """Write the manifest, and the summary while it is ours."""
+        """Write the manifest, and the summary while it is ours and something has changed."""
         before = time.thread_time()
         manifest = self.manifest.write()
-        if self.summary_is_ours and manifest["nodes"]:
+        if self.announced and self.summary_is_ours and manifest["nodes"]:
             text = summary_text(manifest).encode(errors="replace")
             write_whole(self.at.of_run(SUMMARY), text, durable=False)
         pause = max(WRITE_EVERY, WRITE_SHARE * (time.thread_time() - before))

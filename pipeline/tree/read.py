@@ -10,8 +10,10 @@ from typing import Any
 from pipeline import spec_fields as fields
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table, Values
+from pipeline.store.state import signature
 from pipeline.tree.rules.assignment import DEDUPE_SCOPES
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.positions import GIVEN_IDEAS, RunLayout
 from pipeline.tree.rules.scoring import RUN
 from pipeline.tree.spec import checks, sweep
 from pipeline.tree.spec.model import MANUAL, PATCHES, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
@@ -117,6 +119,7 @@ def read(item: Item, name: str) -> TreeSpec:
     shape, loop, tests = top.record(SearchShape), top.record(Loop), None
     if "tests" in top:
         tests = sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, timeout)
+    sources, given = _given_ideas(name)
     spec: TreeSpec = top.record(
         TreeSpec,
         name=name,
@@ -138,9 +141,19 @@ def read(item: Item, name: str) -> TreeSpec:
         checks=checks.read_checks(top["checks"], timeout) if "checks" in top else (),
         cascade=sweep.read_cascade(top["cascade"], measured, paired) if "cascade" in top else None,
         holdout=held,
+        sources=sources,
+        given=given,
     )
     _check(spec, top)
     return spec
+
+
+def _given_ideas(run: str) -> tuple[dict[str, int], frozenset[str]]:
+    """The slots that a person gave an idea for; and their folder, which decides the plan, as it was before."""
+    folder = RunLayout(run).of_run(GIVEN_IDEAS)
+    sources = {folder: signature(folder)}
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return sources, frozenset(name.removesuffix(".md") for name in names if name.endswith(".md"))
 
 
 def _ceiling(top: Values, loop: Loop) -> Ceiling:

@@ -33,6 +33,19 @@ def outcome_line(name: str, outcome: Outcome) -> str:
     return OUTCOME_LINES[outcome.status].format(name=name, time=time, why=outcome.why, how=how, again=again)
 
 
+# What a person asked of a run while it was built.
+STEERING_LINES = {
+    "paused": "{run} is paused: what runs ends, nothing that costs is started; `coppice resume {run}` lets it go on",
+    "resumed": "{run} goes on",
+    "idea_given": "{run}: an idea was given for {slot}",
+    "answered": "{run}: {slot} was answered by hand",
+}
+
+
+def steering_line(run: str, request: Mapping[str, Any]) -> str:
+    return STEERING_LINES[request["event"]].format(run=run, slot=request.get("slot", ""))
+
+
 def failure_lines(outcome: Outcome) -> list[str]:
     """Lines under a failure: the end of its log, and where the rest is."""
     if outcome.status != FAILED or not outcome.log:

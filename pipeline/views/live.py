@@ -16,7 +16,7 @@ from pipeline.core.graph import Target, room_label
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.core.text import duration, target_count
 from pipeline.views.events import Build
-from pipeline.views.lines import clean_line, encodable, failure_lines, outcome_line
+from pipeline.views.lines import clean_line, encodable, failure_lines, outcome_line, steering_line
 from pipeline.views.progress import Progress
 from pipeline.views.reporters import Console
 
@@ -250,6 +250,9 @@ class LiveConsole(Console):
         with self._lock:
             self.progress.target_progress(target, clean_line(line))
         self.screen.redraw_soon()
+
+    def steered(self, run: str, request: Mapping[str, Any]) -> None:
+        self.screen.say(steering_line(run, request))
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         with self._lock:

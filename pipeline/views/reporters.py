@@ -18,7 +18,15 @@ from typing import Any
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.events import Build, Recorder, Reporter
-from pipeline.views.lines import clean_line, encodable, failure_lines, log_tail, outcome_line, summary_line
+from pipeline.views.lines import (
+    clean_line,
+    encodable,
+    failure_lines,
+    log_tail,
+    outcome_line,
+    steering_line,
+    summary_line,
+)
 
 # What doit's reporter calls it.
 DOIT_RESULTS = {
@@ -101,6 +109,9 @@ class Console(Reporter):
             self._told[target.name] = time.monotonic()
             self.write([f"{target.name}: {clean_line(line)}"])
 
+    def steered(self, run: str, request: Mapping[str, Any]) -> None:
+        self.write([steering_line(run, request)])
+
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
         if outcome.status in self.shown and (self._verbose or not self._is_minor(target, outcome)):
@@ -166,7 +177,7 @@ class ReporterGroup(Reporter):
     begin, initialize, stopping = _to_each("begin"), _to_each("initialize"), _to_each("stopping")
     target_started, target_ended = _to_each("target_started"), _to_each("target_ended")
     target_progress, target_process = _to_each("target_progress"), _to_each("target_process")
-    remark, round_ended = _to_each("remark"), _to_each("round_ended")
+    steered, remark, round_ended = _to_each("steered"), _to_each("remark"), _to_each("round_ended")
 
     def complete_run(self) -> None:
         """End all reporters, also when one of them could not write."""

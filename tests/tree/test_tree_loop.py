@@ -403,3 +403,41 @@ def test_a_change_with_a_key_in_it_is_no_candidate_and_not_recorded(
     )
     written = [path for path in (search.root / "runs").rglob("*") if path.is_file() and "repo.git" not in path.parts]
     assert not [path for path in written if b"very-secret-value" in path.read_bytes()]
+
+
+JUNK = """\
+mkdir -p .venv/bin sub/node_modules && echo x > .venv/bin/python && echo x > sub/node_modules/m.js
+head -c 5000001 /dev/zero > blob
+echo gain=14 > plus/own
+"""
+
+
+def test_what_a_coder_leaves_behind_is_no_part_of_the_candidate_and_is_named(project: Project) -> None:
+    search = looped(project, JUNK)
+    search.build()
+    made = candidate(search)
+    assert (made["files"], made["left_out"]) == (1, [".venv/", "blob", "sub/node_modules/"])
+    assert "left out of the candidate: .venv/, blob, sub/node_modules/" in project.read(
+        "runs/x/.coppice/logs/d0.n0.i0.implement.log"
+    )
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert search.record("manifest.json")["evaluations"]["d0.n0.i0"]["left_out"] == made["left_out"]
+    summary = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
+    assert "left out of the candidate: .venv/, blob, sub/node_modules/;" in summary
+
+
+def test_large_files_that_the_project_has_stay_its_own(project: Project) -> None:
+    search = looped(project, "echo more >> large; echo gain=14 > plus/own\n")
+    project.write("repo/large", b"\n" * 5_000_001)
+    search.build()
+    made = candidate(search)
+    assert made["files"] == 2
+    assert "left_out" not in made
+
+
+def test_filters_that_are_not_run_are_named(project: Project) -> None:
+    search = looped(project, EDIT)
+    project.write("repo/.gitattributes", "*.ipynb filter=nbstripout\n")
+    said = search.build()
+    assert "filters (nbstripout), which are not run" in said.out
+    assert "nbstripout" in project.read("runs/x/.coppice/logs/root.log")

@@ -120,6 +120,32 @@ def test_what_is_too_good_is_told_with_its_numbers(manifest: dict[str, Any]) -> 
     assert part.endswith("Nodes that are built on it: d1.n1, d2.n1.")
 
 
+def test_a_best_config_that_contradicts_the_mean_is_told_in_full(manifest: dict[str, Any]) -> None:
+    changed = deepcopy(manifest)
+    best = changed["evaluations"]["d0.n0.i1"]["best_config"]
+    best |= {"config": 17, "gain": 0.0111, "mean_gain": -0.086, "disagrees": True, "low": 0.002, "high": 0.0202}
+    told = " ".join(summary_text(changed).split())
+    assert "-0.086 in the mean, +0.0111 at the best config 17 (+0.002 to +0.0202);" in told
+    best["disagrees"] = False
+    told = " ".join(summary_text(changed).split())
+    assert "; +0.0111 at the best config 17;" in told
+    changed["evaluations"]["d0.n0.i1"]["by_config"] |= {"better": 1, "worse": 0, "same": 0}
+    assert "config 17" not in summary_text(changed)
+
+
+def test_what_was_left_out_of_a_candidate_is_named_and_stays_words(manifest: dict[str, Any]) -> None:
+    changed = deepcopy(manifest)
+    changed["evaluations"]["d0.n0.i1"]["left_out"] = [".venv/", "a|b<c>\n# d"]
+    assert r"left out of the candidate: .venv/, a\|b\<c> # d;" in " ".join(summary_text(changed).split())
+
+
+def test_requests_of_people_are_told_with_their_slots(manifest: dict[str, Any]) -> None:
+    asked = [{"event": "paused", "at": 1e9}, {"event": "idea_given", "at": 1e9, "slot": "d0.n0.i1", "sha256": "0"}]
+    told = summary_text({**manifest, "events": asked}).partition("## What happened\n\n")[2]
+    lines = [line.partition(" UTC: ")[2] for line in told.splitlines()[:2]]
+    assert lines == ["paused", "a person gave an idea for d0.n0.i1"]
+
+
 TEXT = st.text(st.sampled_from("ab |\\<\n\r\t\x1b\u0301日`—"), max_size=12)
 
 

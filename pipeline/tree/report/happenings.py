@@ -1,4 +1,5 @@
-"""Events of a search as a list for people: builds and how they ended, waits for models, retries, stops, takeovers.
+"""Events of a search as a list for people: builds and how they ended, requests of people, waits for models,
+retries, stops, takeovers.
 
 Pure.  Logs from before builds were events tell of the rest alone."""
 
@@ -10,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pipeline.core.text import duration, join_names, plural
+from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED
 from pipeline.tree.report.markdown import clip_text, plain_text
 from pipeline.tree.run.records import EVENT_BUILD, EVENT_BUILD_ENDED, EVENT_REQUEUED
 
@@ -20,8 +22,10 @@ WHY_WIDTH = 100
 # Events that people cause, and a stop for which a model is the reason, each in words.
 SINGLE_EVENTS = {
     "lock_takeover": "the run was taken over from another process",
-    "paused": "paused",
-    "resumed": "resumed",
+    PAUSED: "paused",
+    RESUMED: "resumed",
+    IDEA_GIVEN: "a person gave an idea",
+    ANSWERED: "a person answered",
     "stopped": "the search stopped",
 }
 
@@ -59,7 +63,8 @@ def _single_events(events: Sequence[Event]) -> Iterator[str]:
     for event in events:
         if words := SINGLE_EVENTS.get(event.get("event", "")):
             why = ": ".join(str(event[name]) for name in ("stop_reason", "why") if event.get(name))
-            yield f"{_moment(event)}: {words}{f': {clip_text(plain_text(why), WHY_WIDTH)}' if why else ''}"
+            where = f" for {plain_text(str(event['slot']))}" if event.get("slot") else ""
+            yield f"{_moment(event)}: {words}{where}{f': {clip_text(plain_text(why), WHY_WIDTH)}' if why else ''}"
 
 
 def _sums(events: Sequence[Event]) -> Iterator[str]:

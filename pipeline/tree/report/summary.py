@@ -158,6 +158,8 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
     if found := each["by_config"]:
         yield f"configs better/worse {found['better']}/{found['worse']}"
         yield from _best_config(each, sum(found[side] for side in ("better", "worse", "same")))
+    if left := each["left_out"]:
+        yield f"left out of the candidate: {table_cell(clip_text(join_names(left), WHY_WIDTH))}"
     if each["attempt"]:
         yield plural(each["attempt"], "attempt")
     if (spent := each["spent"]) and spent["tokens"]:

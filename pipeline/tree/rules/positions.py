@@ -141,7 +141,14 @@ class RunLayout(NamedTuple):
         """The file of an idea: md is the text, json its cost, patch the recorded change, where there is one."""
         return f"runs/{self.run}/node_ideas/{slot.place}/idea_{slot.idea:03}.{suffix}"
 
+    def given_idea(self, slot: EvalSlot) -> str:
+        """The idea that a person gave for a slot."""
+        return self.of_run(f"{GIVEN_IDEAS}/{slot}.md")
 
+
+# What people asked of a search while it went on, and the ideas that they gave it.
+STEERING, GIVEN_IDEAS = "steering.jsonl", "given"
+BRANCHES = "branches.json"  # those made of it in the user's repository
 # Files of a run's folder that are made from all its records.
 MANIFEST, EVENTS = "manifest.json", "events.jsonl"
 HOLDOUT_FOLDER, OPENINGS, VERDICT = "holdout", "holdout.jsonl", "holdout.json"
@@ -153,4 +160,5 @@ CANDIDATES = "cand"
 BY_HAND = "hand"
 # Files and folders of a run's folder that no target writes.
 OWN_FILES = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OWN_FILES |= {STEERING, GIVEN_IDEAS, BRANCHES}
 OWN_FILES |= {CANDIDATES, BY_HAND, CALIBRATION_FOLDER, HOLDOUT_FOLDER, OPENINGS, VERDICT}

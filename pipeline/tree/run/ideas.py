@@ -23,13 +23,14 @@ from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_c
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
 from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
+from pipeline.store.steering import claim_slot
 from pipeline.tree.rules.assignment import parse_idea
-from pipeline.tree.rules.positions import own_name, slot_of
+from pipeline.tree.rules.positions import RunLayout, own_name, slot_of
 from pipeline.tree.rules.prompts import history_section, prompt_mistakes, render_prompt
 from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import sealed_paths
-from pipeline.tree.spec.model import DRY, MANUAL
+from pipeline.tree.spec.model import DRY, GIVEN, MANUAL
 
 
 def default_prompt_path(role: str) -> str:
@@ -122,11 +123,12 @@ NO_CONSTRAINTS = "None beyond those above."
 
 
 class IdeaAnswer(NamedTuple):
-    """An idea; `text` is empty when there is none, and `why` says why."""
+    """An idea; `text` is empty when there is none, and `why` says why.  `sha256`: of the file that a person gave."""
 
     text: str
     source: str
     why: str = ""
+    sha256: str = ""
 
 
 def idea_stage(job: Job) -> None:
@@ -139,7 +141,8 @@ def idea_stage(job: Job) -> None:
     calls = [call for path in job.writes.get("calls", ()) for call in read_calls(path)]
     write(job.writes["md"][0], idea.text)
     record = {"source": idea.source, "why": idea.why, "defects": parse_idea(idea.text).defects if idea.text else ()}
-    save(job.writes["json"][0], record | cost_of_calls(calls))
+    given = {"sha256": idea.sha256} if idea.sha256 else {}
+    save(job.writes["json"][0], record | given | cost_of_calls(calls))
 
 
 def recorded_ideas_stage(job: Job) -> None:
@@ -164,7 +167,12 @@ def cost_of_calls(calls: list[Call]) -> Record:
 
 
 def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
+    """Ask for an idea, unless a person has given one since the search was planned: then that is it, in this build."""
     slot = slot_of(job.target.name)
+    path = RunLayout(job.target.run).given_idea(slot)
+    if not claim_slot(job.target.run, str(slot), path):
+        job.take_in(path)
+        return _given_answer(path)
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
@@ -177,6 +185,15 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
         return IdeaAnswer("", backend, str(failure))
     finally:
         write(job.writes["calls"][0], asking.journal_bytes())
+
+
+def _given_idea(job: Job, _context: Record) -> IdeaAnswer:
+    return _given_answer(dict(job.target.reads)["given"][0])
+
+
+def _given_answer(path: str) -> IdeaAnswer:
+    content = read_bytes(path)
+    return IdeaAnswer(content.decode(errors="replace").strip() + "\n", GIVEN, sha256=sha256(content).hexdigest())
 
 
 def _idea_by_hand(job: Job, _context: Record) -> IdeaAnswer:
@@ -193,4 +210,8 @@ def _dry_run_idea(job: Job, context: Record) -> IdeaAnswer:
     return IdeaAnswer(text, "dry run")
 
 
-IDEA_SOURCES: Mapping[str, Callable[[Job, Record], IdeaAnswer]] = {MANUAL: _idea_by_hand, DRY: _dry_run_idea}
+IDEA_SOURCES: Mapping[str, Callable[[Job, Record], IdeaAnswer]] = {
+    MANUAL: _idea_by_hand,
+    DRY: _dry_run_idea,
+    GIVEN: _given_idea,
+}

@@ -17,22 +17,33 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from pipeline.core.text import join_names
 from pipeline.errors import cut_text
 from pipeline.git.command import CandidateProblem
-from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, patch_between
+from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, left_out, patch_between
 from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageFailed
 from pipeline.models.calls import answered_call, failed_call, recorded_answer
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
-from pipeline.store.files import read_bytes
+from pipeline.store.files import append_lines, read_bytes
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import slot_of
 from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
 from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.records import NO_CANDIDATE, CandidateRecord, Record, SlotTask, load, load_as, save, write
+from pipeline.tree.run.records import (
+    NO_CANDIDATE,
+    CandidateRecord,
+    Record,
+    SlotTask,
+    as_json,
+    load,
+    load_as,
+    save,
+    write,
+)
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 
@@ -68,6 +79,7 @@ class Implementation(NamedTuple):
     patch: bytes = b""
     approved: bool = False
     reviews: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def implement_stage(job: Job) -> None:
@@ -75,8 +87,8 @@ def implement_stage(job: Job) -> None:
     asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
     work = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
     status = COMPLETED if not work.why else SKIPPED if task.empty else FAILED
-    record = CandidateRecord(status, work.why, work.approved, len(work.reviews))
-    save(job.writes["candidate"][0], record._asdict() | (work.candidate or NO_CANDIDATE)._asdict())
+    record = CandidateRecord(status, work.why, work.approved, len(work.reviews), [*work.left_out] or None)
+    save(job.writes["candidate"][0], as_json(record) | (work.candidate or NO_CANDIDATE)._asdict())
     write(job.writes["patch"][0], work.patch)
     write(job.writes["tree"][0], f"{work.candidate.tree}\n" if work.candidate and not work.why else "")
     write(job.writes["calls"][0], asking.journal_bytes())
@@ -145,7 +157,10 @@ class _Work:
             self.at = self.at._replace(candidate=None, patch=b"")
             return str(problem)
         candidate = commit_worktree(worktree, self.parent, self._subject())
-        self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change)
+        junk = tuple(left_out(worktree))
+        self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change, left_out=junk)
+        if junk:
+            append_lines(self.job.log, f"left out of the candidate: {join_names(junk)}\n".encode(errors="replace"))
         if candidate.empty:
             return NOTHING_CHANGED
         approved, objection = self._review(self.at, plan, answer.text, worktree.path)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from pipeline.git.commits import Candidate
 from pipeline.git.objects import diff_stat
 from pipeline.git.refs import pin
-from pipeline.git.repository import root_commit
+from pipeline.git.repository import attribute_filters, root_commit
 from pipeline.machine.job import Job, JobFiles
-from pipeline.store.files import read_bytes
+from pipeline.store.files import append_lines, read_bytes
 from pipeline.tree.rules.beam import SAME_CODE, Evaluation, Promotion
 from pipeline.tree.rules.budget import BUDGET_STOPS, BudgetLedger, Ceiling, ledger_of, shortages
 from pipeline.tree.rules.positions import NODES, ROOT, EvalSlot, NodePlace, RunLayout, position
@@ -109,6 +109,12 @@ def _stopped_note(evaluation: Evaluation) -> str:
 def root_stage(job: Job) -> None:
     path = job.target.params["repo"]
     root = root_commit(path, job.target.run)
+    if filters := attribute_filters(root.repo, root.tree):
+        what = (
+            f"{path}: .gitattributes asks for filters ({', '.join(filters)}), which are not run: candidates are checked"
+        )
+        job.say(what := f"{what} out and measured with the files as git stores them")
+        append_lines(job.log, f"{what}\n".encode(errors="replace"))
     save(job.writes["root"][0], {"repo": path, "commit": root.commit, "tree": root.tree})
     write(job.writes["tree"][0], f"{root.tree}\n")
 

@@ -51,12 +51,15 @@ class SlotTask(NamedTuple):
 
 
 class CandidateRecord(NamedTuple):
-    """The end of an implementation.  Beside it in the file is the Candidate, empty where there is none."""
+    """The end of an implementation.  Beside it in the file is the Candidate, empty where there is none.
+
+    `left_out`: what the coder left behind that is no part of it, if anything."""
 
     status: str
     why: str
     approved: bool
     rounds: int
+    left_out: Sequence[str] | None = None
 
 
 NO_CANDIDATE = Candidate("", "", "", "", 0, 0, 0)

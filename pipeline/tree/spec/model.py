@@ -17,6 +17,7 @@ WHOLE, PER_CONFIG = "whole", "per_config"
 ROLES = ("ideas", "planner", "coder", "reviewer")
 NONE, PATCHES, MANUAL = "none", "patches", "manual"
 DRY = "dry"  # no backend of a spec: what stands for all of them in a dry run
+GIVEN = "given"  # nor this: an idea that a person gave while the search went on
 # Backends by a folder that a person keeps.
 FOLDER_BACKENDS = (PATCHES, MANUAL)
 
@@ -192,6 +193,7 @@ class TreeSpec(NamedTuple):
     cascade: Cascade | None = None
     holdout: HoldoutKeys | None = None
     sources: Mapping[str, int] = {}
+    given: frozenset[str] = frozenset()  # slots with an idea that a person gave
 
     @property
     def rooms(self) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
-from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES, Params
+from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, GIVEN, MANUAL, NONE, PATCHES, ROLES, Params
 from pipeline.tree.targets.builder import Paths, TargetBuilder
 
 _TREE = "{tree}"
@@ -43,6 +43,8 @@ FILE_KEYS = ("prompt", "folder", "reads")
 
 
 def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
+    if str(slot) in draft.spec.given and draft.roles["ideas"]["backend"] not in (*FOLDER_BACKENDS, DRY):
+        return _given_target(draft, slot)
     role = draft.roles["ideas"]
     asked = role["backend"] not in (*FOLDER_BACKENDS, DRY)
     reads: dict[str, Paths] = {"context": draft.at.of_node(slot.place, "context.json")}
@@ -59,6 +61,14 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
         params["number"] = slot.depth * draft.shape.ideas_per_node + slot.idea
     reads |= _files_of({"ideas": role})
     return draft.target(f"{slot}.idea", "idea", reads, writes, params, draft.limits(slot.place))
+
+
+def _given_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
+    """Takes the idea that a person gave for a slot: nobody is asked, so its recipe is none of a model's answer."""
+    reads = {"context": draft.at.of_node(slot.place, "context.json"), "given": draft.at.given_idea(slot)}
+    writes = {suffix: draft.at.idea(slot, suffix) for suffix in ("md", "json", "calls.jsonl")}
+    writes["calls"] = writes.pop("calls.jsonl")
+    return draft.target(f"{slot}.idea", "idea", reads, writes, {"role": {"backend": GIVEN}}, draft.limits(slot.place))
 
 
 def recorded_ideas_target(draft: TargetBuilder) -> Target:

@@ -1,0 +1,139 @@
+"""Commands that steer a search while it is built, from another terminal: pause, resume, idea, answer.
+
+They write no record of the build: each leaves a request, which the build heeds and makes an event of."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from doit.exceptions import InvalidCommand
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.build.project import RunPlan
+from pipeline.commands.command import NewCommand, OneRunCommand, opt_json, option, print_result
+from pipeline.commands.selection import ability_of
+from pipeline.errors import SpecError, did_you_mean
+from pipeline.kinds import SteerModule
+from pipeline.machine.lock import is_locked
+from pipeline.store.steering import PAUSED, RESUMED, SteeringLog, append_request
+
+NOT_STEERED = "cannot be steered while it is built; only a search over code can"
+
+
+def steered_plan(command: str, run: str) -> tuple[RunPlan, SteerModule]:
+    """The plan of a run that can be steered, and the module by which it can."""
+    specs = project.spec_paths()
+    if run not in specs:
+        raise SpecError(f"{command}: '{run}' is no run{did_you_mean(run, specs)}")
+    plan = project.load([run])[run]
+    return plan, ability_of(plan, kinds.STEER, NOT_STEERED)
+
+
+def build_phrase(run: str, building: bool) -> str:
+    """The build that heeds a request, in words: the one that runs, or the next."""
+    return "the build that runs" if building else f"no build of {run} runs; the next one"
+
+
+class PauseCommand(OneRunCommand):
+    name = "pause"
+    doc_purpose = "let a search that is being built start nothing more that costs, until `coppice resume`"
+    doc_description = (
+        "What runs ends and is kept; the build waits. Nothing is decided otherwise. While no build runs, the next one"
+        " says that the run is paused and ends with 75."
+    )
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        run = steered_plan(self.name, args[0])[0].run
+        if SteeringLog(run).pause() is not None:
+            print(f"{run} is paused already; `coppice resume {run}` lets it go on")
+            return 0
+        append_request(run, PAUSED)
+        does = "waits once what it has started has ended" if is_locked(run) else "says so and starts nothing"
+        print(f"{run} is paused: {build_phrase(run, is_locked(run))} {does}; `coppice resume {run}` lets it go on")
+        return 0
+
+
+class ResumeCommand(OneRunCommand):
+    name = "resume"
+    doc_purpose = "let a search go on that was paused"
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        run = steered_plan(self.name, args[0])[0].run
+        if SteeringLog(run).pause() is None:
+            print(f"{run} is not paused")
+            return 0
+        append_request(run, RESUMED)
+        print(f"{run} goes on" if is_locked(run) else f"{run} is not paused any more; `coppice {run}` builds it")
+        return 0
+
+
+class IdeaCommand(NewCommand):
+    name = "idea"
+    doc_usage = "RUN FILE [--depth N | --node NODE]"
+    doc_purpose = "give a search an idea of your own, for the next slot whose idea was not asked for yet"
+    doc_description = (
+        "FILE, or - for standard input, has the sections IDEA:, RATIONALE: and REQUIRED_CHANGES:. The idea takes the"
+        " place of one that a model would be asked for; a build that runs tries it as well. It stands in"
+        " runs/RUN/given/SLOT.md from then on; without that file, the model is asked after all."
+    )
+    cmd_options = (
+        option("depth", "at this depth, 0 being the first", "", "N"),
+        option("node", "on this node, such as d1.n0", "", "NODE"),
+        opt_json,
+    )
+    takes = (2, 2, "name a run and a file with the idea")
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if params["depth"] and params["node"]:
+            raise InvalidCommand("idea: give --depth or --node, not both: a node has a depth")
+        plan, kind = steered_plan(self.name, args[0])
+        text, building = read_words(args[1]).decode(errors="replace"), is_locked(plan.run)
+        where = params["depth"] or params["node"]
+        given = kind.give(plan.run, plan.targets, text, args[1], where, building)
+        line = (
+            f"{plan.run}:{given['slot']} gets the idea: {build_phrase(plan.run, building)} tries it ({given['path']})"
+        )
+        print_result(given, [line], params["json"])
+        return 0
+
+
+class AnswerCommand(NewCommand):
+    name = "answer"
+    doc_usage = "RUN [SLOT [FILE]]"
+    doc_purpose = "answer in place of a role with `backend: manual`: an idea, or a change as a patch"
+    doc_description = (
+        "FILE, or - for standard input, is put where the search awaits it, once it was checked; an empty one says that"
+        " there is no idea, or gives the idea up. Without FILE it shows what is awaited."
+    )
+    cmd_options = (opt_json,)
+    takes = (1, 3, "name a run, a slot such as d0.n0.i0, and a file")
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        plan, kind = steered_plan(self.name, args[0])
+        if len(args) < 3:
+            waiting = kind.awaited(plan.run, plan.targets, "".join(args[1:]))
+            record = {"run": plan.run, "awaited": [*waiting]}
+            print_result(record, [*awaited_lines(plan.run, waiting)], params["json"])
+            return 0
+        put = kind.answer(plan.run, plan.targets, args[1], read_words(args[2]), args[2])
+        line = f"{plan.run}:{args[1]}: the {put['what']} is in {put['path']}; `coppice {plan.run}` goes on with it"
+        print_result(put, [line], params["json"])
+        return 0
+
+
+def read_words(path: str) -> bytes:
+    """The content of a file that the user named, or what is typed in."""
+    return sys.stdin.buffer.read() if path == "-" else project.file_content(path)
+
+
+def awaited_lines(run: str, waiting: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not waiting:
+        yield f"nothing is awaited; `coppice {run}` goes on"
+    for each in waiting:
+        where = f", made in {each['worktree']}" if each["worktree"] else ""
+        yield f"{each['slot']}: awaits {'an' if each['what'] == 'idea' else 'a'} {each['what']}: {each['path']}{where}"
+        yield from (f"    {line}" for line in each["idea"].splitlines())
+        yield f"    coppice answer {run} {each['slot']} FILE"

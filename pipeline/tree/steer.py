@@ -1,0 +1,164 @@
+"""Steering of a search by people: an idea for the next free slot, and answers to the roles that are `manual`.
+
+An idea goes into runs/RUN/given/, an answer into the folder of its role.  Both are checked before anything is written,
+and told to the build by the steering log.  None changes what was decided: a slot whose idea was asked for, or that has
+been answered, is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.errors import SpecError
+from pipeline.git.command import GitProblem
+from pipeline.git.commits import apply_to_tree, index_of_commit
+from pipeline.models.calls import CALLS_FILE
+from pipeline.store.files import write_whole
+from pipeline.store.noop import folder
+from pipeline.store.steering import ANSWERED, IDEA_GIVEN, append_request, is_claimed, put_given
+from pipeline.tree.rules.assignment import DEDUPE_SCOPES, FrontierPlace, idea_identity, parse_idea
+from pipeline.tree.rules.positions import BY_HAND, EvalSlot, RunLayout, parse_place, parse_slot
+from pipeline.tree.run.records import Origin, Record, from_json, load, load_if_intact, read_text
+from pipeline.tree.run.run_repo import RunRepo
+from pipeline.tree.spec.model import DRY, MANUAL, PATCHES, Params, SearchShape, shape_of
+from pipeline.tree.targets.builder import planned_config
+
+IDEA, CHANGE = "idea", "change"
+# Why nobody is asked for an idea that could be given in its place.
+NOT_ASKED = {
+    PATCHES: "takes its ideas from a folder (`ideas: {backend: patches}`): put the idea there",
+    MANUAL: "waits for a person's ideas (`ideas: {backend: manual}`): use `coppice answer`",
+    DRY: "is a dry run, whose ideas are made up",
+}
+
+
+def give(run: str, targets: Sequence[Target], text: str, file: str, where: str, building: bool) -> Mapping[str, Any]:
+    """Give an idea to the next free slot."""
+    config = planned_config(targets)
+    if why := NOT_ASKED.get(config["backends"]["ideas"]):
+        raise SpecError(f"idea: {run} {why}")
+    check_idea(text, file)
+    slots = _slots_at(run, shape_of(config), where)
+    found: list[EvalSlot] = []
+
+    def choose() -> str:
+        slot = next((each for each in slots if _is_free(run, each, building)), None)
+        if slot is None:
+            place = f"of {where} " if where else ""
+            raise SpecError(f"idea: {run} has no free slot {place}left: the idea of each was asked for, or given")
+        _check_new(run, config, slot, text, file)
+        found.append(slot)
+        return RunLayout(run).given_idea(slot)
+
+    content = (text.strip() + "\n").encode()
+    put_given(run, choose, content)
+    slot, digest = str(found[0]), sha256(content).hexdigest()
+    append_request(run, IDEA_GIVEN, slot=slot, sha256=digest)
+    return {"slot": slot, "path": RunLayout(run).given_idea(found[0]), "sha256": digest}
+
+
+def check_idea(text: str, file: str) -> None:
+    """Refuse a text that is no idea."""
+    if defects := parse_idea(text).defects:
+        raise SpecError(f"{file}: {'; '.join(defects)}; nothing was written")
+
+
+def _slots_at(run: str, shape: SearchShape, where: str) -> list[EvalSlot]:
+    """The slots of the whole search, of a depth or of a node."""
+    slots = shape.all_slots()
+    if not where:
+        return slots
+    at = [slot for slot in slots if where in (str(slot.depth), str(slot.place))]
+    if not at:
+        last = shape.max_depth - 1
+        raise SpecError(f"idea: {run} tries no ideas at '{where}': give a depth from 0 to {last}, or a node like d0.n0")
+    return at
+
+
+def _is_free(run: str, slot: EvalSlot, building: bool) -> bool:
+    """Check that nobody was asked for the idea of a slot, and that there is or may be a node there.
+
+    A claim counts while a build runs: one that was killed before it had an answer asks again."""
+    at = RunLayout(run)
+    if os.path.exists(at.given_idea(slot)) or os.path.exists(at.idea(slot, "json")):
+        return False
+    context = load_if_intact(at.of_node(slot.place, "context.json"))
+    if context is not None and context["closed"]:
+        return False
+    return not (building and is_claimed(run, str(slot))) and not os.path.exists(_journal(run, slot))
+
+
+def _journal(run: str, slot: EvalSlot) -> str:
+    """The calls for the idea of a slot that had an answer, or at least cost something."""
+    return os.path.join(f"{folder(run)}/calls/{slot}.idea", CALLS_FILE)
+
+
+def _check_new(run: str, config: Params, slot: EvalSlot, text: str, file: str) -> None:
+    """Refuse an idea that would be left out as a duplicate."""
+    at, name = RunLayout(run), idea_identity(text)
+    origin = load_if_intact(at.of_node(slot.place, "origin.json"))
+    ancestors = from_json(Origin, origin).ancestors if origin else ()
+    ground = FrontierPlace(slot.place, tuple(map(parse_place, ancestors)))
+    counts = DEDUPE_SCOPES[config["dedupe_scope"]]
+    for other in shape_of(config).all_slots():
+        paths = [path for path in (at.idea(other, "md"), at.given_idea(other)) if os.path.exists(path)]
+        if counts(ground, other.place) and any(idea_identity(read_text(path)) == name for path in paths):
+            why = f"the same idea as that of {other} (dedupe_scope: {config['dedupe_scope']})"
+            raise SpecError(f"{file}: {why}; it would not be tried, so nothing was written")
+
+
+def awaited(run: str, targets: Sequence[Target], slot: str = "") -> Sequence[Mapping[str, Any]]:
+    """The answers that a person is to give: where each is to be put, and what it is about."""
+    config = planned_config(targets)
+    if MANUAL not in (config["backends"]["ideas"], config["backends"]["coder"]):
+        raise SpecError(f"answer: {run} has no role with `backend: manual`; nobody is waited for")
+    slots = shape_of(config).all_slots()
+    if slot and slot not in map(str, slots):
+        raise SpecError(f"answer: {run} has no slot '{slot}'; it would be like {slots[0]}")
+    folders = {target.name: dict(target.reads) for target in targets if target.stage in ("idea", "by_hand")}
+    wanted = [each for each in slots if slot in ("", str(each))]
+    return [each for place in wanted for each in _awaited_at(run, folders, place)]
+
+
+def _awaited_at(run: str, reads: Mapping[str, Mapping[str, Sequence[str]]], slot: EvalSlot) -> Iterator[Record]:
+    at = RunLayout(run)
+    (ideas, *_) = reads.get(f"{run}:{slot}.idea", {}).get("ideas_folder", ("",))
+    (coder, *_) = reads.get(f"{run}:{slot}.change", {}).get("coder_folder", ("",))
+    context = load_if_intact(at.of_node(slot.place, "context.json"))
+    path = f"{ideas}/{slot}.md"
+    if ideas and context is not None and not context["closed"] and not os.path.exists(path):
+        yield {"slot": str(slot), "what": IDEA, "path": path, "idea": "", "worktree": ""}
+    task = load_if_intact(at.of_eval(slot, "task.json"))
+    path, tree = f"{coder}/{slot}.patch", at.of_run(f"{BY_HAND}/{slot}")
+    if coder and task is not None and not task["empty"] and not os.path.exists(path):
+        worktree = tree if os.path.isdir(tree) else ""
+        yield {"slot": str(slot), "what": CHANGE, "path": path, "idea": task["idea"], "worktree": worktree}
+
+
+def answer(run: str, targets: Sequence[Target], slot: str, content: bytes, file: str) -> Mapping[str, Any]:
+    """Put a person's answer where it is awaited; an empty one says that there is none."""
+    waiting = awaited(run, targets, slot)
+    if not waiting:
+        why = "it has been answered, or the search is not there yet"
+        raise SpecError(f"answer: nothing is awaited for {slot} of {run}: {why}; `coppice answer {run}` lists what is")
+    wanted = waiting[0]
+    if content.strip() and wanted["what"] == IDEA:
+        check_idea(content.decode(errors="replace"), file)
+    if content.strip() and wanted["what"] == CHANGE:
+        _check_patch(run, parse_slot(slot), content, file)
+    os.makedirs(os.path.dirname(wanted["path"]) or ".", exist_ok=True)
+    write_whole(wanted["path"], content if content.strip() else b"")
+    append_request(run, ANSWERED, slot=slot, what=wanted["what"], path=wanted["path"])
+    return wanted
+
+
+def _check_patch(run: str, slot: EvalSlot, patch: bytes, file: str) -> None:
+    repo = RunRepo(run)
+    parent = repo.chain(load(RunLayout(run).of_node(slot.place, "code.json")))
+    try:
+        apply_to_tree(repo.path, index_of_commit(repo.path, parent), patch)
+    except GitProblem as problem:
+        raise SpecError(f"{file}: is no change of {slot.place}: {problem}; nothing was written") from problem

@@ -1,0 +1,99 @@
+"""coppice init --kind tree: a first search over what is found, which runs as it is and leaves git's work tree clean."""
+
+from pathlib import Path
+
+import pytest
+from kit.gitting import run_git, write
+from test_init import coppice, files, init
+
+PYTHON = {"train.py": 'print("accuracy", 0.75)\n', "README": "A model.\n"}
+C = {
+    "fast.c": '#include <stdio.h>\nint main(void) { puts("fast"); }\n',
+    "Makefile": "fast: fast.c\n\tcc -o fast fast.c\n",
+}
+SHELL = {"bench.sh": "echo done\n"}
+SHAPES = {
+    "python": (PYTHON, "the last number that it prints, train.py", "value: {primary: true, better: higher}"),
+    "c": (C, "the time of fast, which make builds", "seconds: {primary: true, better: lower}"),
+    "shell": (SHELL, "the time of bench.sh, a shell script", "seconds: {primary: true, better: lower}"),
+    "suite": (
+        {"code.py": "ONE = 1\n", "tests/test_code.py": "def test_it() -> None:\n    assert True\n"},
+        "the time of its pytest suite",
+        "seconds: {primary: true, better: lower}",
+    ),
+}
+
+
+def repository(folder: Path, content: dict[str, str]) -> Path:
+    folder.mkdir()
+    write(folder, content)
+    run_git(folder, "init", "--quiet")
+    run_git(folder, "add", "--all")
+    run_git(folder, "commit", "--quiet", "--message=Start")
+    return folder
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_first_search_is_made_for_what_is_there(tmp_path: Path, shape: str) -> None:
+    content, words, metric = SHAPES[shape]
+    folder = repository(tmp_path / "code", content)
+    said = init(folder, "--kind", "tree")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert f"found: {words}" in said.stdout
+    assert metric in (folder / "specs/search.yaml").read_text()
+    assert run_git(folder, "status", "--porcelain") == ""
+    assert coppice(folder, "plan").returncode == 0
+
+
+@pytest.mark.parametrize("shape", ["python", "c"])
+def test_it_runs_to_its_end_and_promotes_none_of_the_changes_that_change_nothing(tmp_path: Path, shape: str) -> None:
+    folder = repository(tmp_path / "code", SHAPES[shape][0])
+    init(folder, "--kind", "tree")
+    built = coppice(folder)
+    assert built.returncode == 0, built.stderr
+    assert "Evaluations: 2 completed, 0 failed" in built.stderr
+    assert run_git(folder, "status", "--porcelain") == ""
+    assert coppice(folder).stdout.startswith("up to date")
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", PYTHON)
+    init(folder, "--kind", "tree")
+    before = files(folder)
+    said = init(folder, "--kind", "tree")
+    assert said.returncode == 2
+    assert said.stderr == "coppice: init: specs/search.yaml is there already; nothing was written\n"
+    assert files(folder) == before
+
+
+def test_a_plain_folder_gets_its_project_beside_it(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    write(folder, SHELL)
+    said = init(folder, "--kind", "tree")
+    assert said.returncode == 2
+    assert said.stderr.endswith("coppice init ../code-search --kind tree --repo .\n")
+    assert files(folder) == SHELL
+    said = init(folder, *said.stderr.rpartition("coppice init ")[2].split())
+    assert said.returncode == 0, said.stderr
+    assert files(folder) == SHELL
+    assert coppice(tmp_path / "code-search").returncode == 0
+
+
+WRONG = {
+    ("--kind", "proof"): "no first spec of kind 'proof'; give steps or tree; docs/proof.md and docs/mcts.md have first",
+    ("--kind", "three"): "no first spec of kind 'three'; give steps or tree\n",
+    ("--repo", "."): "--repo is for a search over code; add --kind tree",
+    ("--kind", "tree", "--repo", "none"): "none is no folder; name one that holds the code",
+    ("--kind", "tree"): ". has nothing to measure: no Python or shell script",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_mistake_takes_one_line_and_writes_nothing(tmp_path: Path, words: tuple[str, ...]) -> None:
+    folder = repository(tmp_path / "code", {"README": "Nothing else.\n"})
+    said = init(folder, *words)
+    assert said.returncode == 2
+    assert WRONG[words] in said.stderr
+    assert said.stderr.count("\n") == 1
+    assert files(folder).keys() == {"README"}
