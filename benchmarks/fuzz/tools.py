@@ -16,7 +16,7 @@ from benchmarks.fuzz.oracle import Truth
 from benchmarks.fuzz.world import Tool, World
 
 WORDS: tuple[list[str], ...] = ([], [], ["run"], ["-n", "1"], ["-n", "2"], ["-n", "8"])
-OF_A_RUN = ("graph", "state", "receipts", "lock", "guard", "logs")
+OF_A_RUN = ("builds", "graph", "state", "receipts", "lock", "guard", "logs")
 OF_A_STORE = ("results", "objects", "roots", "damaged", "lock")
 
 
