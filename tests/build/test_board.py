@@ -1,0 +1,29 @@
+"""The queue of a build: what must be told before more may start is told, however events and rounds of news overlap."""
+
+from contextlib import chdir, closing
+
+from kit.project import Project
+from kit.tree_runs import small_search
+
+from pipeline.build.board import Board
+from pipeline.build.project import load
+from pipeline.build.session import BuildSession
+from pipeline.core.outcome import BUILT, FAILED, SKIPPED, Outcome
+
+
+def test_a_round_of_news_frees_only_what_waits_for_targets_that_it_told(project: Project) -> None:
+    small_search(project)
+    with chdir(project.root), closing(BuildSession(load(["x"]))) as session:
+        session.prepare()
+        targets = session.graph.targets
+        board = Board(session, {*range(len(targets))}, threads=1, go_on=True)
+        while (i := board.take()) is not None and targets[i].stage != "assign":
+            board.hand_in(i, Outcome(BUILT))
+        assert i is not None
+        board.news()
+        board.hand_in(i, Outcome(FAILED))  # between the news and the end of their round
+        board.release_told()
+        assert board.news() == [(targets[i], Outcome(FAILED))]
+        board.release_told()
+        ended = [(target.stage, said) for target, said in board.news() if isinstance(said, Outcome)]
+        assert {"implement", "sweep", "promote"} <= {stage for stage, said in ended if said.status == SKIPPED}
