@@ -58,10 +58,10 @@ def _record(build: PastBuild) -> Mapping[str, Any]:
 
 
 def _pair(text: str) -> list[int]:
-    numbers = [int(part) for part in text.split(",") if part.strip().isdecimal()]
-    if len(numbers) != 2:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(map(str.isdecimal, parts)):
         raise InvalidCommand(f"log: --compare wants the numbers of two builds, such as 3,5, not '{text}'")
-    return numbers
+    return [int(part) for part in parts]
 
 
 def _pick(builds: Mapping[int, PastBuild], number: int) -> PastBuild:

@@ -51,6 +51,7 @@ def test_two_builds_are_compared_and_what_is_not_there_is_said(demo: Project) ->
     assert demo.call("log", "hello", "--compare", "1,2").out.startswith("build 1 -> 2: ")
     for words, said in (
         (["hello", "--compare", "1"], "--compare wants the numbers of two builds"),
+        (["hello", "--compare", "1,x,2"], "--compare wants the numbers of two builds"),
         (["hello", "--build", "99"], "there is no build 99"),
         (["hallo"], "'hallo' is no run"),
         (["--build", "1"], "name it"),
