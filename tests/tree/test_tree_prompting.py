@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kit.project import ROOT
 
 from pipeline.tree.rules.assignment import SECTIONS, parse_idea
+from pipeline.tree.rules.edits import diff_in_answer
 from pipeline.tree.rules.prompts import (
     NEEDED_NAMES,
     PROMPT_NAMES,
-    diff_in_answer,
     prompt_mistakes,
     render_prompt,
     review_verdict,

@@ -32,9 +32,6 @@ _VERDICT = re.compile(
 _SET_OFF = re.compile(r"\s*|\s*[.:,;!(\u2013\u2014].*|\s+-.*")
 _CONDITION = re.compile(r"reject|changes? request|not approve|\bunless\b|\bonly if\b|\bprovided\b", re.I)
 
-_BLOCK = re.compile(r"^(`{3,})(?:diff|patch)[ \t\r]*\n(.*?)^\1`*[ \t\r]*$", re.MULTILINE | re.DOTALL)
-_STARTS = ("diff --git ", "--- ")
-
 
 def render_prompt(template: str, values: Mapping[str, str]) -> str:
     """Fill the values into a template; a `$` in a value is no name."""
@@ -68,14 +65,6 @@ def review_verdict(text: str) -> bool | None:
     if not word.startswith("approve"):
         return False
     return True if _SET_OFF.fullmatch(rest) and not _CONDITION.search(rest) else None
-
-
-def diff_in_answer(text: str) -> str:
-    """The diff in an answer: its last diff block, or all of it; empty when there is none."""
-    if blocks := _BLOCK.findall(text):
-        return str(blocks[-1][1])
-    whole = text.lstrip("\r\n")
-    return whole if whole.startswith(_STARTS) else ""
 
 
 NO_HISTORY = "Nothing yet: this is the code that the search starts from."

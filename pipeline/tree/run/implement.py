@@ -29,8 +29,9 @@ from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
 from pipeline.store.files import read_bytes
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
+from pipeline.tree.rules.edits import diff_in_answer
 from pipeline.tree.rules.positions import slot_of
-from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
+from pipeline.tree.rules.prompts import history_section, review_verdict
 from pipeline.tree.run.ideas import RoleAsker
 from pipeline.tree.run.records import NO_CANDIDATE, CandidateRecord, Record, SlotTask, load, load_as, save, write
 from pipeline.tree.run.run_repo import RunRepo
