@@ -61,6 +61,8 @@ SPEC = Table(
     Field("max_review_rounds", fields.count(0, 20), "how often the coder may answer to a review", 0),
     Field("proceed_on_max_review_rounds", fields.BOOLEAN, default=False, help=
           "measure also what the last review did not approve; it counts as approved then"),
+    Field("max_test_rounds", fields.count(0, 20), "how often the coder is told that `tests` failed, with the end of "
+          "their output. Not part of what makes a result stale", 1),
     Field("constraints", fields.TEXT, "text: rules that every idea has to keep, for whoever has them", ""),
     Field("tests", fields.as_item(sweep.COMMAND.schema),
           "a command that must end with 0 before a candidate is measured"),

@@ -66,7 +66,7 @@ def read_answer(text: str, whole_files: bool = False) -> AnswerChange:
     if len(blocks) > MOST_EDITS:
         mistakes.append(f"it has {len(blocks)} edits; {MOST_EDITS} is most")
     edits = tuple(edit for edit, _ in blocks)
-    mistakes += [f"line {edit.line}: {wrong}" for edit in edits if (wrong := path_mistake(edit.path))]
+    mistakes += [f"line {edit.line}: {why}" for edit in edits if (why := path_mistake(edit.path))]
     return AnswerChange(edits, diff, tuple(mistakes[:MOST_MISTAKES]))
 
 
@@ -129,7 +129,8 @@ def _path_in(line: str) -> str:
 
 def _path_in_info(info: str) -> str:
     """The path behind the language of a fence, such as `python src/a.py` or `python:src/a.py`."""
-    word = info.strip().rpartition(" ")[2].rpartition(":")[2]
+    words = info.split()
+    word = words[-1].rpartition(":")[2] if 0 < len(words) < 3 else ""
     return word if "/" in word or "." in word else ""
 
 

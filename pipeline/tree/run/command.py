@@ -26,7 +26,7 @@ from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason
+from pipeline.tree.run.protect import command_shield, start_watch, tamper_reason, tree_void_reason
 from pipeline.tree.run.records import CommandCost, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
@@ -91,7 +91,12 @@ def run_command(job: Job, request: CommandRequest) -> CheckoutRun:
     tree = tree_hash(repo.path, commit)
     if read_text(job.reads["tree"][0]).strip() != tree:  # a changed record must not choose the code
         raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
-    if why := job_void_reason(job, tree):
+    return run_on_commit(job, request, repo, commit)
+
+
+def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str) -> CheckoutRun:
+    """Run a command on a commit that is there, whatever the records say of its position."""
+    if why := tree_void_reason(job, tree_hash(repo.path, commit)):
         return NOTHING_RAN._replace(why=why)
     # a root that cannot be measured is no result: its target fails, and the next build tries it again
     retries = job.target.limits.retries if isinstance(request.where, EvalSlot) else 0

@@ -25,15 +25,12 @@ from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.positions import own_name, slot_of
-from pipeline.tree.rules.prompts import history_section, prompt_mistakes, render_prompt
+from pipeline.tree.rules.prompts import history_section
+from pipeline.tree.run.prompting import PromptValues, fill_template
 from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import sealed_paths
 from pipeline.tree.spec.model import DRY, MANUAL
-
-
-def default_prompt_path(role: str) -> str:
-    return os.path.join(os.path.dirname(__file__), "prompts", f"{role}.md")
 
 
 class RoleAsker(NamedTuple):
@@ -61,11 +58,7 @@ class RoleAsker(NamedTuple):
         return cls(job, in_full, calls, ground)
 
     def prompt(self, role: str, values: Mapping[str, str]) -> str:
-        path = self.job.reads.get(f"{role}_prompt", [default_prompt_path(role)])[0]
-        template = read_text(path)
-        if wrong := prompt_mistakes(role, template):
-            raise StageFailed(f"{path}: {wrong[0]}", 2)
-        return render_prompt(template, values)
+        return fill_template(self.job.reads, role, values)
 
     def earlier_call(self, role: str, prompt: str) -> Call | None:
         """The last settled call for a prompt; None while it may be tried once more."""
@@ -168,10 +161,13 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
-    values = {"context": history_section(context, before), "constraints": constraints}
     repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
+    commit, brief = repo.commit(slot.place), job.target.params["limits"]["brief"]
+    known = PromptValues(job.target.run, repo.path, slot.place, brief, asking.roles)
+    history = history_section(context, before, known.reasons(context["tried"]))
+    values = known.of_role("ideas", context["tree"], {"context": history, "constraints": constraints})
     try:
-        with repo.checkout(f"{slot}.idea", repo.commit(slot.place)) as worktree:
+        with repo.checkout(f"{slot}.idea", commit) as worktree:
             return IdeaAnswer(asking.ask("ideas", values, worktree.path).text.strip() + "\n", backend)
     except CallFailed as failure:
         return IdeaAnswer("", backend, str(failure))

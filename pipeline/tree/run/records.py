@@ -48,12 +48,16 @@ class SlotTask(NamedTuple):
 
 
 class CandidateRecord(NamedTuple):
-    """The end of an implementation.  Beside it in the file is the Candidate, empty where there is none."""
+    """The end of an implementation.  Beside it in the file is the Candidate, empty where there is none.
+
+    `test_rounds`: how often the coder was told that tests failed; `partial`: why it ended before it was done."""
 
     status: str
     why: str
     approved: bool
     rounds: int
+    test_rounds: int | None = None
+    partial: str | None = None
 
 
 NO_CANDIDATE = Candidate("", "", "", "", 0, 0, 0)

@@ -148,6 +148,7 @@ class Loop(NamedTuple):
     max_review_rounds: int
     proceed_on_max_review_rounds: bool
     constraints: str
+    max_test_rounds: int = 1
 
 
 class KeepKeys(NamedTuple):
