@@ -345,7 +345,7 @@ class _TestsInRounds:
         self.rounds = int(self.tests.get("rounds", 0))
 
     def failure(self, candidate: Candidate | None) -> str:
-        """What to tell the coder; empty when the tests pass, or when a protected file was changed."""
+        """The words for the coder; empty when the tests pass, or when a protected file was changed."""
         if candidate is None:
             return ""
         key = sha256(compact_json([candidate.tree, self.tests["command"]]).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What prompts are made of: the node's records, the run's repository, and the brief of the target.
+"""Values for prompts: the node's records, the run's repository, and the brief of the target.
 
 Records that are read here are no inputs of a target: they say in which words a question is asked.  All of them are
 complete before the target can start, and hold no times, so that the same question has the same words."""
@@ -86,7 +86,7 @@ class PromptValues(NamedTuple):
         return files_section(files, texts, tokens, read, withheld)
 
     def measure_section(self, whole: bool) -> str:
-        """What the search measures by; `whole`: with the numbers so far.
+        """The measure of the search; `whole`: with the numbers so far.
 
         Whoever codes or reviews gets none: the same idea on the same code is the same work at every position."""
         lines = [*self.brief["lines"], *([*self._baseline_lines(), *self._budget_lines()] if whole else [])]
@@ -123,7 +123,7 @@ class PromptValues(NamedTuple):
             yield f"Left of the budget before this step: {', '.join(known)}."
 
     def reasons(self, tried: Sequence[Record]) -> list[str]:
-        """What was decided on each idea of a node's history; empty where the records are not those of the history."""
+        """The decision on each idea of a node's history; empty where the records are not those of the history."""
         at = RunLayout(self.run)
         origin = load_if_intact(at.of_node(self.place, "origin.json")) or {"ancestors": []}
         found: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""What a search measures by, in the words of its prompts: metrics, score, configs, commands, protected paths, budget.
+"""The measure of a search, in the words of its prompts: metrics, score, configs, commands, protected paths, budget.
 
 A brief is a limit of the targets that ask a role, and in no recipe: another wording of a question that was answered and
 paid for makes nothing stale.  It is made once for all targets of a run."""
