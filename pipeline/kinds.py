@@ -23,7 +23,7 @@ from pipeline.core.graph import Target
 from pipeline.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from pipeline.core.outcome import Outcome
+    from pipeline.core.outcome import Outcome, Wait
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
     from pipeline.spec_fields import Field
@@ -33,6 +33,7 @@ class Follower(Protocol):
     """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end."""
 
     def target_started(self, target: Target, new: bool) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def finish(self, stopped: bool) -> str: ...
 

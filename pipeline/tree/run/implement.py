@@ -191,15 +191,18 @@ class _Work:
     def _ask_coder(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
         """Ask the coder, and keep the answer before anything else is done: it may have cost money."""
         question = self.asking.question("coder", prompt, worktree.path)
-        answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before))
+
+        def check(answer: Answer) -> None:
+            if answer.trouble and self._brings_nothing(answer, worktree, before):
+                why = f"coder: {cut_text(answer.trouble)}; build again"
+                raise BackendUnavailable(why, answer.usage, answer.seconds, "server")
+
+        answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before), check)
         if answer.patch:  # recorded elsewhere
             self._reset(worktree, answer.patch)
         coder = self.asking.roles["coder"]
         try:
             change = self._change(worktree)
-            if answer.trouble and change == before and not diff_in_answer(answer.text):
-                why = f"coder: {cut_text(answer.trouble)}; build again"
-                raise self.asking.unanswered(question, BackendUnavailable(why, answer.usage, answer.seconds))
             self._check_keys(change)
         except CandidateProblem as problem:
             failure = CallFailed(str(problem), 1, answer.usage, answer.seconds)
@@ -207,6 +210,13 @@ class _Work:
             raise failure from problem
         self.asking.calls.append(answered_call(coder, question, answer, change))
         return answer, change
+
+    def _brings_nothing(self, answer: Answer, worktree: Worktree, before: bytes) -> bool:
+        """Check that an answer changes nothing; one that spoils the folder is the candidate's failure."""
+        try:
+            return not answer.patch and not diff_in_answer(answer.text) and self._change(worktree) == before
+        except CandidateProblem:
+            return False
 
     def _change(self, worktree: Worktree) -> bytes:
         if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
