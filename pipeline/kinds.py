@@ -109,6 +109,21 @@ class HoldoutModule(Protocol):
     def holdout_lines(self, record: Mapping[str, Any]) -> Iterable[str]: ...
 
 
+class RetryPlan(Protocol):
+    """Targets to be forgotten, and lines about what is done again and what that costs."""
+
+    @property
+    def forget(self) -> Sequence[str]: ...
+    @property
+    def lines(self) -> Sequence[str]: ...
+
+
+class RetryModule(Protocol):
+    """Module that finds what failed; `words` name some of it, none of them all.  SpecError for what did not fail."""
+
+    def plan_retry(self, run: str, targets: Sequence[Target], words: Sequence[str]) -> RetryPlan: ...
+
+
 class ProveModule(Protocol):
     """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
@@ -159,6 +174,7 @@ ADVANCE: Ability[AdvanceModule] = Ability("advance", ("tree",))
 ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"))
 CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
 HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
+RETRY: Ability[RetryModule] = Ability("retry", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 

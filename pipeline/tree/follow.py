@@ -93,6 +93,7 @@ class TreeFollower:
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, RunLayout(run)
         self.events = self.at.of_run(EVENTS)
+        self.log = records.EventLog(self.events)
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.known: dict[str, records.Life] = {}
@@ -111,9 +112,9 @@ class TreeFollower:
         parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
-            records.append_event(self.events, {"event": SEARCH_EVENT, **parts})
+            self.log.append({"event": SEARCH_EVENT, **parts})
         if self.todo and records.outage_stop(records.read_events(self.events)):
-            records.append_event(self.events, {"event": records.EVENT_RESUMED})
+            self.log.append({"event": records.EVENT_RESUMED})
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
@@ -131,7 +132,7 @@ class TreeFollower:
     def target_waits(self, target: Target, wait: Wait) -> None:
         name = re.match(_SLOT, own_name(target.name))
         event = {"event": records.EVENT_WAITING, "eval_id": name and name[0], **wait._asdict()}
-        records.append_event(self.events, event)
+        self.log.append(event)
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status not in (BUILT, RECALLED, FAILED):
@@ -161,7 +162,8 @@ class TreeFollower:
         if not self.changed:
             return ""
         for reason, why in [] if stopped else self.outages.items():
-            records.append_event(self.events, {"event": records.EVENT_STOPPED, "stop_reason": reason, "why": why})
+            self.log.append({"event": records.EVENT_STOPPED, "stop_reason": reason, "why": why})
+        self.log.flush()
         manifest = self._write_manifest()
         if not stopped and manifest["root"]["root_commit"]:
             keep_git_state(self.run, manifest)
@@ -207,16 +209,16 @@ class TreeFollower:
         promoted = load(self.at.of_depth(depth, "promoted.json"))
         for node, beam in promoted["beam"].items():
             if beam["promoted_from_eval_id"]:
-                records.append_event(self.events, {"event": "promotion", "node_id": node, **beam})
+                self.log.append({"event": "promotion", "node_id": node, **beam})
         if promoted["stop_reason"]:
             stopped = {"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]}
-            records.append_event(self.events, stopped)
+            self.log.append(stopped)
         if self.news >= NEW_PART * len(self.known):
             self._write_manifest()
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
         event = {"event": what, "eval_id": eval_id, **more}
-        records.note_event(self.known, records.append_event(self.events, event, at))
+        records.note_event(self.known, self.log.append(event, at))
 
     def _write_manifest(self) -> Record:
         manifest = fold_manifest(self.run, self.config, self.known)

@@ -1,6 +1,7 @@
 """Outages of a search are waited for, then they stop the run; nothing of them is kept, all that is finished is."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from kit.building import ends
 from kit.project import PATIENCE, Project
-from kit.searches import Search, adding, idea
+from kit.searches import Search, adding, agent, idea
 
 
 class Refusal(NamedTuple):
@@ -324,3 +325,93 @@ def test_a_failure_beside_an_outage_is_a_failure(project: Project) -> None:
     said = project.call("run", "--continue", "x", "steps")
     assert said.code == 1, said
     assert "1 failed, 1 kept back by an outage" in said.out
+
+
+# -- a retry by choice
+
+
+def failing_search(project: Project) -> Search:
+    """A coder that gives up the second idea until it is mended."""
+    coder = 'n=$(basename "$PWD"); echo gain=12 > "plus/$n"; [ -e "$project/fixed" ] || case $n in *i1) exit 3;; esac\n'
+    project.write("agent.coder", coder)
+    roles = {"ideas": {"backend": "manual", "folder": "by_hand"}, "coder": agent("coder")}
+    for n, name in enumerate("abc"):
+        project.write(f"by_hand/d0.n0.i{n}.md", idea(name))
+    return Search(project, {}, roles=roles, ideas_per_node=3)
+
+
+def test_a_retry_does_what_failed_again_and_nothing_else(project: Project) -> None:
+    search = failing_search(project)
+    search.build()
+    assert search.summary("d0.n0.i1")["status"] == "failed"
+    search.executed()
+    dry = project.call("retry", "x", "--dry-run")
+    assert dry.code == 0
+    assert "x: 1 evaluation failed and is done again\n  d0.n0.i1: " in dry.out
+    assert "about 1 call, 0.00 USD" in dry.out
+    assert "d0 is decided anew" in dry.out
+    project.write("fixed", "")
+    search.build()
+    assert search.executed() == []  # a failure is a result, and nothing was done
+    said = project.call("retry", "x", "d0.n0.i1")
+    assert said.code == 0, said
+    assert search.executed() == ["coder d0.n0.i1", "sweep d0.n0.i1"]
+    assert search.summary("d0.n0.i1")["status"] == "completed"
+    assert "nothing to retry" in project.call("retry", "x").out
+    assert search.executed() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x", "d0.n0.i9"], "'x:d0.n0.i9' is no evaluation"),
+        (["x", "d0.n0.i0"], "x:d0.n0.i0 has not failed, it is completed"),
+        (["y"], "there is no run 'y'"),
+    ],
+)
+def test_what_has_not_failed_is_not_retried(project: Project, words: list[str], message: str) -> None:
+    failing_search(project).build()
+    said = project.call("retry", *words)
+    assert (said.code, message in said.err) == (2, True), said
+
+
+# -- a full disk
+
+FILLS = """\
+if [ "$(basename "$PWD")" = d0.n0.i0 ] && [ ! -e "$LIST.filled" ]; then
+  echo > "$LIST.filled"
+  head -c 99000000 /dev/zero > "$LIST.ballast" 2> "$LIST.err"
+  exit 1
+fi
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Project]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small disk")
+    try:
+        yield Project(folder / "project")
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.parametrize("patience", ["1h", 0])
+def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_disk: Project, patience: Any) -> None:
+    search = Search(small_disk, {"1win": "gain=14", "2": "gain=11"}, patience=patience)
+    small_disk.write("list.hook", FILLS)
+    with small_disk.popen("run", "x") as build:
+        if patience:
+            assert "kB left" in wait_for_line(build, "waits: ")
+            (small_disk.root / "list.ballast").unlink()
+        said = build.communicate(timeout=PATIENCE)
+    assert build.returncode in ([0] if patience else [69, 1]), said  # 1: there is no room for the manifest either
+    if not patience:
+        (small_disk.root / "list.ballast").unlink()
+        search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert not events(search, "failed")
+    assert [wait["kind"] for wait in events(search, "waiting")][:1] == (["disk full"] if patience else [])

@@ -17,11 +17,14 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from pipeline.core.outcome import MODEL_UNAVAILABLE
+from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
+from pipeline.errors import NO_ROOM
+from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.job import Job, Outage, StageFailed
-from pipeline.machine.patience import RefusedTry, Service, Services, ServiceTurn
+from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
 from pipeline.machine.process import BuildStopping
 from pipeline.models.ask import ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
@@ -117,8 +120,20 @@ class RoleAsker(NamedTuple):
             return recorded_answer(earlier)
         question = self.question(role, prompt, where)
         answer = self.ask_with_retries(question)
-        self.calls.append(answered_call(self.roles[role], question, answer))
+        self.keep(answered_call(self.roles[role], question, answer))
         return answer
+
+    def keep(self, call: Call) -> None:
+        """Keep a call that ended, which may have cost money: a full disk is waited for."""
+        pauses = Pauses(self.job.target.limits.patience or 0.0)
+        while True:
+            try:
+                return self.calls.append(call)
+            except OSError as error:
+                if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
+                    raise
+                self.job.say(Wait(call.role, "disk full", describe_unwritten(error), seconds))
+                sleep_until(self.job.processes, SimpleQueue(), seconds)
 
     def question(self, role: str, prompt: str, where: str) -> Question:
         return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
@@ -140,12 +155,12 @@ class RoleAsker(NamedTuple):
                     return self._ask_once(question, turn, check)
             except BackendUnavailable as problem:
                 if problem.usage != FREE:
-                    self.calls.append(failed_call(backend, question, problem))
+                    self.keep(failed_call(backend, question, problem))
                 if self.job.processes.stopping:
                     raise BuildStopping from problem
                 outages.check(service, problem)
             except CallFailed as failure:
-                self.calls.append(failed_call(backend, question, failure))
+                self.keep(failed_call(backend, question, failure))
                 if not self._settled_calls(question.role, question.prompt)[1] or self.job.processes.stopping:
                     raise
             again()

@@ -206,9 +206,9 @@ class _Work:
             self._check_keys(change)
         except CandidateProblem as problem:
             failure = CallFailed(str(problem), 1, answer.usage, answer.seconds)
-            self.asking.calls.append(failed_call(coder, question, failure))
+            self.asking.keep(failed_call(coder, question, failure))
             raise failure from problem
-        self.asking.calls.append(answered_call(coder, question, answer, change))
+        self.asking.keep(answered_call(coder, question, answer, change))
         return answer, change
 
     def _brings_nothing(self, answer: Answer, worktree: Worktree, before: bytes) -> bool:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.core.outcome import OUTAGE_WORDS
+from pipeline.errors import NO_ROOM
 from pipeline.git.commits import Candidate
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.tree.rules import scoring
@@ -204,6 +205,29 @@ def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -
     whole = {"at": round(time.time() if at is None else at, 3), **event}
     append_lines(path, json.dumps(whole, sort_keys=True).encode() + b"\n")
     return whole
+
+
+class EventLog:
+    """The event log of a run, for its one writer.  Events for which a disk has no room are written before the next."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._unwritten: list[Event] = []
+
+    def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
+        whole = {"at": round(time.time() if at is None else at, 3), **event}
+        self._unwritten.append(whole)
+        try:
+            self.flush()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+        return whole
+
+    def flush(self) -> None:
+        while self._unwritten:
+            append_event(self._path, self._unwritten[0])
+            del self._unwritten[0]
 
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"
