@@ -109,7 +109,7 @@ class HoldoutModule(Protocol):
     def holdout_lines(self, record: Mapping[str, Any]) -> Iterable[str]: ...
 
 
-class RetryPlan(Protocol):
+class Retry(Protocol):
     """Targets to be forgotten, and lines about what is done again and what that costs."""
 
     @property
@@ -121,7 +121,7 @@ class RetryPlan(Protocol):
 class RetryModule(Protocol):
     """Module that finds what failed; `words` name some of it, none of them all.  SpecError for what did not fail."""
 
-    def plan_retry(self, run: str, targets: Sequence[Target], words: Sequence[str]) -> RetryPlan: ...
+    def plan_retry(self, run: str, targets: Sequence[Target], words: Sequence[str]) -> Retry: ...
 
 
 class ProveModule(Protocol):
