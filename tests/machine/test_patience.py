@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Event, Lock, Thread
 
 import pytest
 from hypothesis import given
@@ -47,9 +47,10 @@ def job(processes: Processes, tmp_path: Path) -> Callable[[float], Job]:
 
 
 def test_one_caller_tries_what_is_out_and_the_others_wait_for_what_comes_of_it(job: Callable[..., Job]) -> None:
-    """Eight callers meet an outage of three tries: it is tried three times more, not 24 times."""
     service, callers, tries, waits = Service(), 8, [0], []
-    together = Barrier(callers)
+    at_once: list[int] = []
+    inside = [0]
+    together, count = Barrier(callers), Lock()
 
     def call() -> None:
         own, first = job(PATIENCE, waits.append), True
@@ -60,20 +61,38 @@ def test_one_caller_tries_what_is_out_and_the_others_wait_for_what_comes_of_it(j
                     first = False
                     turn.failed(RefusedTry("rate limit", "429", 0.02))
                     continue
-                tries[0] += 1
-                if tries[0] <= 3:
-                    turn.failed(RefusedTry("rate limit", "429", 0.02))
-                    continue
-                turn.succeeded()
-                return
+                with count:
+                    inside[0] += 1
+                    tries[0] += 1
+                    number = tries[0]
+                    at_once.append(inside[0] if number <= 3 else 1)
+                together_or_late.wait(0.05)  # others would come in now
+                with count:
+                    inside[0] -= 1
+                if number > 3:
+                    turn.succeeded()
+                    return
+                turn.failed(RefusedTry("rate limit", "429", 0.02))
 
+    together_or_late = Event()
     threads = [Thread(target=call) for _ in range(callers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert max(at_once) == 1
     assert tries[0] == 3 + callers
     assert waits
+
+
+def test_failures_of_calls_that_were_under_way_lengthen_no_pause_but_are_heeded(job: Callable[..., Job]) -> None:
+    service = Service()
+    with service.turn(job(99.0), "coder") as one, service.turn(job(99.0), "coder") as other:
+        first = one.failed(RefusedTry("server", "502"))
+        assert other.failed(RefusedTry("server", "502")) == first
+        later = other.failed(RefusedTry("rate limit", "429", 5.0))
+    assert later.tries == 1
+    assert later.until > first.until + 3
 
 
 def test_a_service_that_was_given_up_is_not_tried_again(job: Callable[..., Job]) -> None:
