@@ -34,7 +34,7 @@ from pipeline.core.graph import Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome, Wait
 from pipeline.errors import NO_ROOM
 from pipeline.machine.failures import describe_unwritten, with_full_disk
-from pipeline.machine.job import Job, NoRoom, Outage, SharedResources, Stage, StageFailed, Workers
+from pipeline.machine.job import Job, NoRoom, SharedResources, Stage, StageFailed, StageOutage, Workers
 from pipeline.machine.patience import Pauses, sleep_until
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
@@ -151,7 +151,7 @@ class Maker:
                     raise BuildStopping from error
                 if isinstance(error, NoRoom) and self._await_room(work.target, str(error), pauses):
                     waits += 1
-                elif isinstance(error, Outage) or attempt - waits > limits.retries:
+                elif isinstance(error, StageOutage) or attempt - waits > limits.retries:
                     facts = (str(error), error.status, attempt, work.start, time.time(), log_if_any(log))
                     return Outcome(FAILED, None, *facts, outage=_outage_reason(error))
                 else:
@@ -193,7 +193,7 @@ class Maker:
         Where the target has patience, it is nobody's failure."""
         try:
             stage.do(job)
-        except Outage:
+        except StageOutage:
             raise
         except StageFailed as error:
             raise StageFailed(with_full_disk(str(error), paths), error.status) from error
@@ -226,7 +226,7 @@ class Maker:
 
 
 def _outage_reason(error: StageFailed) -> str:
-    return error.reason if isinstance(error, Outage) else ""
+    return error.reason if isinstance(error, StageOutage) else ""
 
 
 class TargetWork(NamedTuple):

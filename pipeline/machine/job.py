@@ -2,7 +2,7 @@
 
 Workers are warm Python processes that call functions of the user's files: no interpreter start for each target.
 SharedResources are what is dear to make and serves many targets: made when first asked for, closed when the build
-ends.  StageFailed is how a stage says that the candidate failed, not the tool; Outage, that neither did."""
+ends.  StageFailed is how a stage says that the candidate failed, not the tool; StageOutage, that neither did."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class StageFailed(Exception):
         self.status = status
 
 
-class Outage(StageFailed):
+class StageOutage(StageFailed):
     """Failure of nobody: what the stage needs is out.  It is no result, and is not tried again at once.
 
     `reason`: why a build stops by it, one of OUTAGE_WORDS."""
@@ -180,7 +180,7 @@ class Outage(StageFailed):
         self.reason = reason
 
 
-class NoRoom(Outage):
+class NoRoom(StageOutage):
     """Want of room on a disk: a target that has patience waits until there is some."""
 
     def __init__(self, why: str) -> None:

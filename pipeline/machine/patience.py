@@ -21,7 +21,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
-from pipeline.machine.job import Job, Outage
+from pipeline.machine.job import Job, StageOutage
 from pipeline.machine.process import BuildStopping, Processes
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
@@ -85,7 +85,7 @@ class Service:
 
     @contextmanager
     def turn(self, job: Job, role: str) -> Iterator[ServiceTurn]:
-        """Wait until the caller may try it.  Raises Outage when it was given up."""
+        """Wait until the caller may try it.  Raises StageOutage when it was given up."""
         trouble = self._await_turn(job, role)
         try:
             yield ServiceTurn(self, job, trouble)
@@ -169,11 +169,11 @@ class Services:
         self._by_name.clear()
 
 
-def outage_of(trouble: Trouble) -> Outage:
+def outage_of(trouble: Trouble) -> StageOutage:
     """The outage of a target that wants a service which was given up."""
     out = time.monotonic() - trouble.since
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - out))
-    return Outage(f"{trouble.refusal.why}; out since {since}", MODEL_UNAVAILABLE)
+    return StageOutage(f"{trouble.refusal.why}; out since {since}", MODEL_UNAVAILABLE)
 
 
 class Pauses:

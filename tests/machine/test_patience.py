@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.core.graph import Limits, Target
 from pipeline.core.outcome import Wait
-from pipeline.machine.job import Job, Outage, SharedResources, Workers
+from pipeline.machine.job import Job, SharedResources, StageOutage, Workers
 from pipeline.machine.patience import LONGEST_PAUSE, RefusedTry, Service, Trouble, pause_after, trouble_after
 from pipeline.machine.process import Processes
 
@@ -99,7 +99,7 @@ def test_a_service_that_was_given_up_is_not_tried_again(job: Callable[..., Job])
     service = Service()
     with service.turn(job(1.0), "coder") as turn:
         assert turn.failed(RefusedTry("credit", "no credit", 2.0)).over
-    with pytest.raises(Outage, match=r"^no credit; out since ") as outage, service.turn(job(1.0), "ideas"):
+    with pytest.raises(StageOutage, match=r"^no credit; out since ") as outage, service.turn(job(1.0), "ideas"):
         pass
     assert outage.value.reason == "model_unavailable"
 

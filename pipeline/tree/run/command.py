@@ -31,7 +31,7 @@ from pipeline.machine.failures import (
     outage_reason,
     signal_of,
 )
-from pipeline.machine.job import Job, NoRoom, Outage, StageFailed
+from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, sleep_until
 from pipeline.machine.process import BuildStopping, Exit
 from pipeline.store.files import read_bytes
@@ -135,16 +135,16 @@ class _Kills:
         self._count, self._pauses = 0, Pauses(patience)
 
     def check(self, job: Job, once: CheckoutRun, why: str) -> None:
-        """Wait before the command is run again; raise Outage where that does not help, or was done often enough."""
+        """Wait before the command is run again; raise StageOutage where that does not help, or was done often enough."""
         if job.processes.stopping:
             raise BuildStopping
         if not once.outage:
             raise NoRoom(why)
         if signal_of(Exit(once.exit)) not in FROM_OUTSIDE:
-            raise Outage(f"{why}; build again", PROGRAM_MISSING)
+            raise StageOutage(f"{why}; build again", PROGRAM_MISSING)
         self._count, seconds = self._count + 1, self._pauses.next_pause()
         if self._count > MOST_KILLS or seconds is None:
-            raise Outage(f"{why}; build again", KILLED_FROM_OUTSIDE)
+            raise StageOutage(f"{why}; build again", KILLED_FROM_OUTSIDE)
         wait = Wait(job.target.stage, "killed", why, seconds)
         job.say(wait)
         sleep_until(job.processes, SimpleQueue(), wait.seconds)
@@ -185,7 +185,9 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
         except OSError as error:
             why, status = describe_start_failure(error, words[0])
             if not _is_inside(words[0], folder):
-                raise (Outage(why, PROGRAM_MISSING) if status == NOT_FOUND else StageFailed(why, status)) from error
+                raise (
+                    StageOutage(why, PROGRAM_MISSING) if status == NOT_FOUND else StageFailed(why, status)
+                ) from error
             ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
     missing = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)

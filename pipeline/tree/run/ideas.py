@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
 from pipeline.errors import NO_ROOM
 from pipeline.machine.failures import describe_unwritten
-from pipeline.machine.job import Job, Outage, StageFailed
+from pipeline.machine.job import Job, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
 from pipeline.machine.process import BuildStopping
 from pipeline.models.ask import ask
@@ -57,16 +57,16 @@ class _Outages:
         self._maybe_paid, self._since = 0, 0.0
 
     def check(self, service: Service, problem: BackendUnavailable) -> None:
-        """Raise Outage where waiting does not help, or was tried often enough."""
+        """Raise StageOutage where waiting does not help, or was tried often enough."""
         if not problem.kind:
-            raise Outage(str(problem), MODEL_UNAVAILABLE) from problem
+            raise StageOutage(str(problem), MODEL_UNAVAILABLE) from problem
         self._maybe_paid = self._maybe_paid + 1 if problem.kind in OF_ONE_ANSWER else 0
         if self._maybe_paid == 1:
             self._since = service.out_since
         if self._maybe_paid == MOST_PAID:
             if service.out_since == self._since:  # nobody else has got an answer meanwhile
                 service.give_up()
-            raise Outage(f"{problem}; {MOST_PAID} times in a row", MODEL_UNAVAILABLE) from problem
+            raise StageOutage(f"{problem}; {MOST_PAID} times in a row", MODEL_UNAVAILABLE) from problem
 
 
 class RoleAsker(NamedTuple):
