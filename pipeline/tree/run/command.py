@@ -135,7 +135,7 @@ class _Kills:
         self._count, self._pauses = 0, Pauses(patience)
 
     def check(self, job: Job, once: CheckoutRun, why: str) -> None:
-        """Wait before the command is run again; raise StageOutage where that does not help, or was done often enough."""
+        """Wait before the command is run again; raise StageOutage where that does not help, or not any more."""
         if job.processes.stopping:
             raise BuildStopping
         if not once.outage:
@@ -190,8 +190,8 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
                 ) from error
             ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
-    missing = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
-    outage = "" if foul else outage_reason(FailureFacts(ended, missing=missing))
+    lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
+    outage = "" if foul else outage_reason(FailureFacts(ended, missing=lacks))
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
     shield_used = watched.shield if watched else None
