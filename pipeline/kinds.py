@@ -23,7 +23,7 @@ from pipeline.core.graph import Target
 from pipeline.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from pipeline.core.outcome import Outcome
+    from pipeline.core.outcome import Outcome, Wait
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
     from pipeline.spec_fields import Field
@@ -33,6 +33,7 @@ class Follower(Protocol):
     """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end."""
 
     def target_started(self, target: Target, new: bool) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def finish(self, stopped: bool) -> str: ...
 
@@ -108,6 +109,21 @@ class HoldoutModule(Protocol):
     def holdout_lines(self, record: Mapping[str, Any]) -> Iterable[str]: ...
 
 
+class Retry(Protocol):
+    """Targets to be forgotten, and lines about what is done again and what that costs."""
+
+    @property
+    def forget(self) -> Sequence[str]: ...
+    @property
+    def lines(self) -> Sequence[str]: ...
+
+
+class RetryModule(Protocol):
+    """Module that finds what failed; `words` name some of it, none of them all.  SpecError for what did not fail."""
+
+    def plan_retry(self, run: str, targets: Sequence[Target], words: Sequence[str]) -> Retry: ...
+
+
 class ProveModule(Protocol):
     """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
@@ -158,6 +174,7 @@ ADVANCE: Ability[AdvanceModule] = Ability("advance", ("tree",))
 ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"))
 CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
 HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
+RETRY: Ability[RetryModule] = Ability("retry", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 

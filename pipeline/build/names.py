@@ -30,6 +30,7 @@ NEW_COMMANDS = {
     "replay": "pipeline.commands.questions:ReplayCommand",
     "calibrate": "pipeline.commands.searches:CalibrateCommand",
     "holdout": "pipeline.commands.searches:HoldoutCommand",
+    "retry": "pipeline.commands.searches:RetryCommand",
     "bank": "pipeline.commands.proofs:BankCommand",
     "bg": "pipeline.commands.proofs:BgCommand",
     "stats": "pipeline.commands.proofs:StatsCommand",

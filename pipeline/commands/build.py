@@ -22,7 +22,7 @@ from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target
-from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
 from pipeline.kinds import Follower
 from pipeline.machine.load import ROOT, usable_cpus
@@ -50,6 +50,10 @@ class FollowerReporter(Reporter):
     def target_started(self, target: Target) -> None:
         if target.run == self._run and self._follower:
             self._follower.target_started(target, self.build.receipt(target) is None)
+
+    def target_waits(self, target: Target, wait: Wait) -> None:
+        if target.run == self._run and self._follower:
+            self._follower.target_waits(target, wait)
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.run == self._run and self._follower:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.core.graph import Target, path_of_port
-from pipeline.core.outcome import BUILT, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, RECALLED, Outcome, Wait
 from pipeline.goals.bank import bank_from_json, bank_lines
 from pipeline.lean.backends.keys import has_library
 from pipeline.proof.report import results_headline
@@ -17,6 +17,7 @@ class ProofFollower:
         self._ended: dict[str, Target] = {}  # by stage, what is new
 
     def target_started(self, target: Target, new: bool) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status in (BUILT, RECALLED):

@@ -1,18 +1,20 @@
 """Coordinator of a build: the one writer of events.jsonl, manifest.json, refs and node worktrees.
 
-It is called in the main thread when targets start and end.  Records decide: its files can be made again from them.  For
-each evaluation it writes the events of its life (states in `run/records.py`), for the run `searching`, `promotion` and
-`stopped`.  At the end it makes refs and worktrees as the manifest has them, and removes all others."""
+It is called in the main thread when targets start, wait and end.  Records decide: its files can be made again from
+them.  For each evaluation it writes the events of its life (states in `run/records.py`), for the run `searching`,
+`waiting`, `promotion`, `stopped` and `resumed`.  At the end it makes refs and worktrees as the manifest has them, and
+removes all others."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, OUTAGE_WORDS, RECALLED, Outcome, Wait
 from pipeline.core.text import plural
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import worktree_head
@@ -31,6 +33,7 @@ from pipeline.tree.rules.positions import (
     EvalSlot,
     RunLayout,
     depth_of,
+    own_name,
     parse_position,
     parse_slot,
     position,
@@ -81,12 +84,16 @@ SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGE
 NEW_PART = 1 / 8
 
 
+_SLOT = r"d\d+\.n\d+\.i\d+\b"
+
+
 class TreeFollower:
     """Follows one build of a run."""
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, RunLayout(run)
         self.events = self.at.of_run(EVENTS)
+        self.log = records.EventLog(self.events)
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.known: dict[str, records.Life] = {}
@@ -97,6 +104,7 @@ class TreeFollower:
         self.changed = False
         self.news = 0
         self.failed = 0
+        self.outages: dict[str, str] = {}  # by the reason to stop, why the first target of it was kept back
         self._begin()
 
     def _begin(self) -> None:
@@ -104,7 +112,9 @@ class TreeFollower:
         parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
-            records.append_event(self.events, {"event": SEARCH_EVENT, **parts})
+            self.log.append({"event": SEARCH_EVENT, **parts})
+        if self.todo and records.outage_stop(records.read_events(self.events)):
+            self.log.append({"event": records.EVENT_RESUMED})
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
@@ -119,12 +129,21 @@ class TreeFollower:
         if slot and new and target.stage in PAID_STAGES and slot not in self.started_slots:
             self._start(slot, time.time())
 
+    def target_waits(self, target: Target, wait: Wait) -> None:
+        name = re.match(_SLOT, own_name(target.name))
+        event = {"event": records.EVENT_WAITING, "eval_id": name and name[0], **wait._asdict()}
+        self.log.append(event)
+
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status not in (BUILT, RECALLED, FAILED):
             return
         self.changed = True
         slot = _slot_name(target)
-        if outcome.status == FAILED:
+        if outcome.outage:
+            self.outages.setdefault(outcome.outage, outcome.why)
+            if slot:
+                self._log_event(records.EVENT_REQUEUED, slot)
+        elif outcome.status == FAILED:
             self.failed += 1
             if slot:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
@@ -142,14 +161,27 @@ class TreeFollower:
         """The headline of the search; empty when nothing has changed."""
         if not self.changed:
             return ""
+        for reason, why in [] if stopped else self.outages.items():
+            self.log.append({"event": records.EVENT_STOPPED, "stop_reason": reason, "why": why})
+        self.log.flush()
         manifest = self._write_manifest()
         if not stopped and manifest["root"]["root_commit"]:
             keep_git_state(self.run, manifest)
         path = self.at.of_run(SUMMARY)
         where = f" See {path}." if os.path.exists(path) else ""
+        if self.outages:
+            return f"{self._outage_text(manifest)}{where}"
         if self.failed and manifest["nodes"]:
             return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
         return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
+
+    def _outage_text(self, manifest: Record) -> str:
+        """Words on what was out, what is finished, and how to go on."""
+        what = "; ".join(f"{OUTAGE_WORDS[reason]}: {why}" for reason, why in self.outages.items())
+        ended = sum(each["status"] in ("completed", "failed") for each in manifest["evaluations"].values())
+        failed = f", {plural(self.failed, 'target')} failed" if self.failed else ""
+        kept = f"{plural(ended, 'evaluation')} finished{failed}; nothing of it is lost or done again"
+        return f"Stopped: {what}. {kept}: `coppice {self.run}` goes on."
 
     def _queue(self, depth: int) -> None:
         assigned = load_if_intact(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
@@ -177,16 +209,16 @@ class TreeFollower:
         promoted = load(self.at.of_depth(depth, "promoted.json"))
         for node, beam in promoted["beam"].items():
             if beam["promoted_from_eval_id"]:
-                records.append_event(self.events, {"event": "promotion", "node_id": node, **beam})
+                self.log.append({"event": "promotion", "node_id": node, **beam})
         if promoted["stop_reason"]:
             stopped = {"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]}
-            records.append_event(self.events, stopped)
+            self.log.append(stopped)
         if self.news >= NEW_PART * len(self.known):
             self._write_manifest()
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
         event = {"event": what, "eval_id": eval_id, **more}
-        records.note_event(self.known, records.append_event(self.events, event, at))
+        records.note_event(self.known, self.log.append(event, at))
 
     def _write_manifest(self) -> Record:
         manifest = fold_manifest(self.run, self.config, self.known)

@@ -1,7 +1,7 @@
 """Events of a build as its reporters hear them, and a reporter that remembers how every target ended.
 
-Order: begin, initialize; then target_started, target_progress and target_ended; complete_run.  The main thread calls
-all of them; `stopping` comes from any thread at any time."""
+Order: begin, initialize; then target_started, target_progress, target_waits and target_ended; complete_run.  The main
+thread calls all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
-from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome, needs_message
+from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome, Wait, needs_message
 
 
 class Build(NamedTuple):
@@ -32,7 +32,8 @@ class Reporter:
     begin: remembers; effects start with `initialize`, from where on `complete_run` is sure to follow (doit's names);
     after `begin` all events are heard, also without `initialize`: another reporter's may have failed before
     stopping: nothing more will be started; called by any thread and by signal handlers, it sets a mark, no more
-    target_progress: how far a target is"""
+    target_progress: how far a target is
+    target_waits: that a target waits for what is out"""
 
     def __init__(self, outstream: Any, options: Mapping[str, Any]) -> None:
         self.outstream = outstream
@@ -44,6 +45,7 @@ class Reporter:
     def stopping(self, why: str) -> None: ...
     def target_started(self, target: Target) -> None: ...
     def target_progress(self, target: Target, line: str) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def complete_run(self) -> None: ...
     def runtime_error(self, msg: str) -> None:

@@ -16,7 +16,7 @@ from io import StringIO
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, OUTAGE, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.views.events import Build, Recorder, Reporter
 from pipeline.views.lines import clean_line, encodable, failure_lines, log_tail, outcome_line, summary_line
 
@@ -68,6 +68,7 @@ def task_record(name: str, outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds if ran else None,
         "attempts": outcome.attempts,
         "exit": outcome.exit if ran or outcome.status == FAILED else None,
+        "outage": outcome.outage or None,
         "why": outcome.why,
         "log": outcome.log,
     }
@@ -100,8 +101,12 @@ class Console(Reporter):
             self._told[target.name] = time.monotonic()
             self.write([f"{target.name}: {clean_line(line)}"])
 
+    def target_waits(self, target: Target, wait: Wait) -> None:
+        self.write([f"{target.name}: waits: {clean_line(wait.line)}"])
+
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
+        word = OUTAGE if outcome.outage else outcome.status
+        self._counts[word] = self._counts.get(word, 0) + 1
         if outcome.status in self.shown:
             self.write_outcome(target, outcome)
 
@@ -157,7 +162,7 @@ class ReporterGroup(Reporter):
 
     begin, initialize, stopping = _to_each("begin"), _to_each("initialize"), _to_each("stopping")
     target_started, target_ended = _to_each("target_started"), _to_each("target_ended")
-    target_progress = _to_each("target_progress")
+    target_progress, target_waits = _to_each("target_progress"), _to_each("target_waits")
 
     def complete_run(self) -> None:
         """End all reporters, also when one of them could not write."""

@@ -105,7 +105,7 @@ def test_a_replay_that_misses_an_answer_fails_and_is_nobodys_failure(project: Pr
     search = full(project)
     (search.root / "recorded").mkdir()
     search.spec(roles={**search.keys["roles"], "coder": {"backend": "replay", "folder": "recorded"}})
-    said = search.build(code=1)
+    said = search.build(code=69)
     assert "no answer is recorded in recorded for call" in said.out + said.err
     assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
 
@@ -247,7 +247,7 @@ def test_a_coder_that_hangs_is_ended_with_whatever_it_left_running_and_asked_aga
     search = looped(project, hangs)
     roles = search.keys["roles"]
     search.spec(roles={**roles, "coder": agent("coder", timeout=0.5)})
-    assert "sh: timed out after 0.5 s: there was no answer in time" in search.build(code=1).out
+    assert "sh: timed out after 0.5 s: there was no answer in time" in search.build(code=69).out
     assert ends(int(project.read("pids")))
     project.write("agent.coder", EDIT)
     search.build()
@@ -265,7 +265,7 @@ def test_an_outage_of_a_coders_service_spends_no_slot_and_its_cost_is_counted_la
     usage = {"text": "result", "usd": "total_cost_usd"}
     search.spec(roles={**roles, "coder": agent("coder", usage=usage), "reviewer": {"backend": "none"}})
     for _ in range(2):
-        said = search.build(code=1)
+        said = search.build(code=69)
         assert "exit status 1: Credit balance is too low: the service refuses; build again" in said.out
     assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
     project.write("agent.coder", f"{EDIT} {TELLS} false 1.5 Done.\n")
@@ -279,7 +279,7 @@ def test_a_coder_that_ends_well_though_its_model_was_not_reached_has_not_failed(
     """As aider does; one that was reached in the end has answered."""
     refused = "echo litellm.AuthenticationError: AuthenticationError: OpenAIException - no such key\n"
     search = looped(project, refused)
-    assert "coder: litellm.AuthenticationError" in search.build(code=1).out
+    assert "coder: litellm.AuthenticationError" in search.build(code=69).out
     project.write("agent.coder", refused + EDIT)
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
@@ -318,7 +318,7 @@ def test_a_program_that_is_missing_fails_the_target_and_nobody_else(project: Pro
     search = full(project)
     roles = search.keys["roles"]
     search.spec(roles={**roles, role: {"backend": "command", "run": ["no-such-agent"]}})
-    said = search.build(code=1)
+    said = search.build(code=69)
     assert f"{role}: cannot start 'no-such-agent'" in said.out + said.err
     assert not [*(search.root / "runs/x/eval").glob("d0.n0.i0/candidate.json")]
     search.executed()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from hashlib import sha256
@@ -22,7 +22,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
-from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, read_events
+from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, outage_stop, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 from pipeline.tree.spec.model import Params, shape_of
@@ -337,6 +337,7 @@ def fold_manifest(
             evaluations[str(slot)] = _Evaluation(records, slot, task, lifecycle.get(str(slot), {})).record()
     asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.shape.all_slots()}
     asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.shape.all_slots()}
+    events = [*read_events(at.of_run(positions.EVENTS))]
     sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(positions.OPENINGS)) else None
     return {
         "version": VERSION,
@@ -351,17 +352,19 @@ def fold_manifest(
             "root_baseline_csv_path": at.csv(positions.ROOT),
             "root_baseline_csv_sha256": records.sha(at.csv(positions.ROOT)),
         },
-        "state": _state(records, nodes, evaluations),
+        "state": _state(records, nodes, evaluations, events),
         "tasks": [{name: entry[name] for name in TASK_FIELDS} for entry in evaluations.values()],
         "nodes": nodes,
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
         "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
-        "events": [*read_events(at.of_run(positions.EVENTS))],
+        "events": events,
     }
 
 
-def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[str, Record]) -> Record:
+def _state(
+    records: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[str, Record], events: Iterable[Record]
+) -> Record:
     promotions, assignments = records.promotions, records.assignments
     expanded: dict[str, list[str]] = {str(depth): [] for depth in promotions}
     for name, each in nodes.items():
@@ -373,7 +376,7 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
     left = os.listdir(candidates) if swept else []
     return {
         "current_depth": len(promotions),
-        "stop_reason": next(reversed(promotions.values()))["stop_reason"] if promotions else None,
+        "stop_reason": _stop_reason(records, events),
         "frontier_node_ids": [name for name, each in nodes.items() if each["status"] == FRONTIER],
         "expanded_node_ids_by_depth": expanded,
         "completed_depths": [*promotions],
@@ -383,6 +386,14 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
         "deferred_cleanup": [f"{candidates}/{name}" for name in sorted(left)],
         **_budget_state(records),
     }
+
+
+def _stop_reason(records: RunRecords, events: Iterable[Record]) -> str | None:
+    """The reason of the search to stop; or that of an outage, until the next build of it begins."""
+    last = next(reversed(records.promotions.values()), None)
+    out = None if last and last["stop_reason"] else outage_stop(events)
+    reason: str | None = out["stop_reason"] if out else last["stop_reason"] if last else None
+    return reason
 
 
 def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]) -> Record:

@@ -265,9 +265,15 @@ class _Work:
     def _ask_coder(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
         """Ask the coder, and keep the answer before anything else is done: it may have cost money."""
         question = self.asking.question("coder", prompt, worktree.path)
+
+        def check(answer: Answer) -> None:
+            if answer.trouble and self._brings_nothing(answer, worktree, before):
+                why = f"coder: {cut_text(answer.trouble)}; build again"
+                raise BackendUnavailable(why, answer.usage, answer.seconds, "server")
+
         coder = self.asking.roles["coder"]
         try:
-            answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before))
+            answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before), check)
         except CallFailed as failure:
             if coder.get("partial") != KEEP:
                 raise
@@ -276,16 +282,22 @@ class _Work:
             self._reset(worktree, answer.patch)
         try:
             change = self._change(worktree)
-            if answer.trouble and change == before and read_answer(answer.text).is_empty:
-                why = f"coder: {cut_text(answer.trouble)}; build again"
-                raise self.asking.unanswered(question, BackendUnavailable(why, answer.usage, answer.seconds))
             self._check_keys(change)
         except CandidateProblem as problem:
             spoilt = CallFailed(str(problem), 1, answer.usage, answer.seconds)
-            self.asking.calls.append(failed_call(coder, question, spoilt))
+            self.asking.keep(failed_call(coder, question, spoilt))
             raise spoilt from problem
-        self.asking.calls.append(answered_call(coder, question, answer, change))
+        self.asking.keep(answered_call(coder, question, answer, change))
         return answer, change
+
+    def _brings_nothing(self, answer: Answer, worktree: Worktree, before: bytes) -> bool:
+        """Check that an answer changes nothing; one that spoils the folder is the candidate's failure."""
+        only_writes = context_tokens(self.asking.roles["coder"]) > 0
+        try:
+            is_empty = not answer.patch and read_answer(answer.text, only_writes).is_empty
+            return is_empty and self._change(worktree) == before
+        except CandidateProblem:
+            return False
 
     def _keep_partial(
         self, worktree: Worktree, question: Question, before: bytes, failure: CallFailed
@@ -296,7 +308,7 @@ class _Work:
             raise failure
         self._check_keys(change)
         answer = Answer(f"{ENDED_EARLY}{failure}")
-        self.asking.calls.append(answered_call(self.asking.roles["coder"], question, answer, change))
+        self.asking.keep(answered_call(self.asking.roles["coder"], question, answer, change))
         self._note_partial(question.prompt, answer)
         return answer, change
 

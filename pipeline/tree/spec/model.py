@@ -183,6 +183,7 @@ class TreeSpec(NamedTuple):
     per_node: int | None
     at_once: int
     retries: int
+    patience: float
     keep: KeepKeys
     dry_run: bool
     store: str | None

@@ -49,6 +49,7 @@ class TargetBuilder:
         line: int = 0,
     ) -> Target:
         name, line = f"{self.spec.name}:{name}", line or self.spec.line
+        limits = limits._replace(patience=self.spec.patience)
         return Target(name, stage, _ports(reads), _ports(writes), params, limits, line)
 
     def limits(self, where: EvalSlot | NodePlace, timeout: float | None = None) -> Limits:
