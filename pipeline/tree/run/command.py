@@ -121,7 +121,8 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
             keep_printed(job, request.log)
             delete_tree(request.output)
             kills.check(job, once, why)
-            note_in_log(request.log, f"{why}; run again")
+            note_in_log(job.log, f"{why}; run again")
+            write(request.log, b"")  # what the next run prints is all that counts
             continue
         attempt, seconds = attempt + 1, seconds + time.monotonic() - begun
         if once.ok or once.void or attempt > retries or job.processes.stopping:

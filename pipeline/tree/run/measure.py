@@ -55,7 +55,7 @@ def try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> Chec
     where, repo = positions.slot_of(job.target.name), RunRepo(job.target.run)
     sealed = {"limits": {"sealed": job.target.params["limits"].get("sealed", [])}}
     limits = job.target.limits._replace(timeout=tests["timeout"])
-    target = job.target._replace(params={**tests["command"], **sealed}, limits=limits)
+    target = job.target._replace(stage="test", params={**tests["command"], **sealed}, limits=limits)
     output = positions.RunLayout(job.target.run).of_position(where, "out.tried")
     request = CommandRequest(where, f"{where}.tried", output, {}, log, wants=False)
     try:
