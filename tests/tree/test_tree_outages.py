@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from kit.building import ends
 from kit.project import PATIENCE, Project
-from kit.searches import Search, adding, agent, idea
+from kit.searches import TESTED, Search, adding, agent, idea
 
 
 class Refusal(NamedTuple):
@@ -303,6 +303,48 @@ def test_a_sweep_that_is_killed_again_and_again_stops_the_run_when_the_others_ar
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
+
+
+def mending_search(project: Project, coder: str, tests: str, **keys: Any) -> Search:
+    """A coder whose first change fails the tests, as it is told."""
+    project.write("agent.coder", f"case $prompt in *'seed 7 is bad'*) {coder};; *) echo broken=1 > plus/a;; esac\n")
+    project.write("by_hand/d0.n0.i0.md", idea("a"))
+    roles = {"ideas": {"backend": "manual", "folder": "by_hand"}, "coder": agent("coder", **keys)}
+    search = Search(project, {}, roles=roles, **TESTED)
+    noting = 'echo "test $(basename "$PWD")" >> "$LIST"\n'
+    project.write("tests.sh", f"{noting}{tests}\nif grep -q broken plus/*; then echo seed 7 is bad; exit 1; fi\n")
+    return search
+
+
+def test_tests_that_are_killed_before_the_coder_hears_of_them_are_run_again(project: Project) -> None:
+    """And it hears only of what counts."""
+    kill = 'if [ -e plus/a ] && [ ! -e "$LIST.kills" ]; then echo half > "$LIST.kills"; echo half of it; kill -9 $$; fi'
+    search = mending_search(project, "echo gain=12 > plus/a", kill)
+    search.spec(patience="1h")
+    search.build()
+    waits = events(search, "waiting")
+    assert [(wait["eval_id"], wait["role"], wait["kind"]) for wait in waits] == [("d0.n0.i0", "test", "killed")]
+    asked = [json.loads(line) for line in project.read("runs/x/eval/d0.n0.i0/calls.jsonl").splitlines()]
+    assert [call["exit"] for call in asked] == [0, 0]
+    assert "instructions):\n\nseed 7 is bad\n" in asked[1]["prompt"]
+    assert search.record("eval/d0.n0.i0/candidate.json")["test_rounds"] == 1
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+def test_a_model_that_is_out_when_it_is_to_mend_its_code_goes_on_from_there(project: Project) -> None:
+    """What it had changed by then is nothing that may be kept, and no test is run again for it."""
+    out = """printf '{"type": "result", "is_error": true, "result": "Credit balance is too low"}'; exit 1"""
+    mends = f'[ -e "$project/up" ] || {{ echo gain=99 > plus/b; {out}; }}; echo gain=12 > plus/a'
+    search = mending_search(project, mends, ":", partial="keep")
+    search.build(code=69)
+    assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
+    tries = ["coder d0.n0.i0", "coder d0.n0.i0", "test d0.n0.i0.tried"]
+    assert [line for line in search.executed() if "i0" in line] == tries
+    project.write("up", "")
+    search.build()
+    assert search.executed() == ["coder d0.n0.i0", "sweep d0.n0.i0", "test d0.n0.i0.tests"]
+    assert search.record("eval/d0.n0.i0/candidate.json")["files"] == 1
+    assert search.why("d0.n0.i0") == "d1.n0"
 
 
 def test_reporters_tell_an_outage_from_a_failure(project: Project) -> None:
