@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 # What a write is answered with where there is no room for it.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+UNAVAILABLE = 69  # the exit status of what was out for too long, as sysexits.h has it
 _UNWRITTEN = (*NO_ROOM, errno.EFBIG, errno.EIO)
 
 

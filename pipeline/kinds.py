@@ -23,7 +23,7 @@ from pipeline.core.graph import Target
 from pipeline.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from pipeline.core.outcome import Outcome
+    from pipeline.core.outcome import Outcome, Wait
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
     from pipeline.spec_fields import Field
@@ -40,6 +40,7 @@ class Follower(Protocol):
     finish: a text for people at the end"""
 
     def target_started(self, target: Target, new: bool) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def target_process(self, target: Target, pid: int) -> None:
         return
@@ -154,6 +155,21 @@ class BranchModule(Protocol):
     def make_branches(self, run: str, targets: Sequence[Target], prefix: str, dry: bool) -> Mapping[str, Any]: ...
 
 
+class Retry(Protocol):
+    """Targets to be forgotten, and lines about what is done again and what that costs."""
+
+    @property
+    def forget(self) -> Sequence[str]: ...
+    @property
+    def lines(self) -> Sequence[str]: ...
+
+
+class RetryModule(Protocol):
+    """Module that finds what failed; `words` name some of it, none of them all.  SpecError for what did not fail."""
+
+    def plan_retry(self, run: str, targets: Sequence[Target], words: Sequence[str]) -> Retry: ...
+
+
 class ProveModule(Protocol):
     """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
@@ -206,6 +222,7 @@ CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
 HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
 STEER: Ability[SteerModule] = Ability("steer", ("tree",))
 BRANCH: Ability[BranchModule] = Ability("branches", ("tree",))
+RETRY: Ability[RetryModule] = Ability("retry", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 

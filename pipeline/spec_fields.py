@@ -245,10 +245,16 @@ def any_of(*schemas: Schema) -> Schema:
 
 
 BOOLEAN = Reader(_boolean, {"type": "boolean"})
+_ZERO = re.compile(r"0+(\.0+)? ?[smhd]?")
 TEXT = Reader(lambda item, what: item.text(what), {"type": ["string", "number", "boolean"]})
 SECONDS = Reader(
     lambda item, what: item.seconds(what),
     any_of({"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)? ?[smhd]?$"}),
+)
+# The same, or 0.
+PAUSE = Reader(
+    lambda item, what: 0.0 if _ZERO.fullmatch(str(item.plain())) else item.seconds(what),
+    any_of({"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)? ?[smhd]?$"}),
 )
 SHARE = number(0, 1)
 # An empty text is no path, and a mapping in braces without quotes is no text.

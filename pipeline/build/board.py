@@ -23,21 +23,25 @@ from threading import Condition, Event
 from pipeline.build.session import BuildSession
 from pipeline.core.freshness import FailureRecord
 from pipeline.core.graph import Target, rooms_of
-from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs_message
+from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, Wait, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
 from pipeline.store import receipts
 from pipeline.store.receipts import ReceiptLine
 
-# Of a target: that it was started (None), how far it is (a line), the id of a process that works on it, how it ended.
-News = tuple[Target, Outcome | str | int | None]
+# Of a target: that it was started (None), how far it is (a line), the id of a process that works on it, that it waits
+# for what is out, or how it ended.
+News = tuple[Target, Outcome | Wait | str | int | None]
 
 
 class Board:
-    """The queue that the threads of a build share.  `go_on`: a failure stops only what needs the failed target."""
+    """The queue that the threads of a build share.  `go_on`: a failure stops only what needs the failed target.
+
+    An outage always stops only that: what does not need what is out is finished."""
 
     def __init__(self, session: BuildSession, todo: set[int], threads: int, go_on: bool) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
         self.statuses: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
+        self.outages: set[int] = set()  # those of the failed ones where nobody has failed
         self.has_news = Event()  # there are news
         self.all_left = Event()  # all threads have left
         self._session, self._go_on = session, go_on
@@ -84,8 +88,10 @@ class Board:
         with self._changed:
             self._session.maker.receipts[target.run].append(_receipt_lines(target.name, outcome))
             self.statuses[i] = outcome.status
+            if outcome.outage:
+                self.outages.add(i)
             self._add_news([(target, outcome)])
-            if outcome.status == FAILED and not self._go_on:
+            if outcome.status == FAILED and not outcome.outage and not self._go_on:
                 self.stopping = True
             if self._session.maker.stage(target).told_first:
                 self._untold[i] = outcome.status != FAILED
@@ -117,7 +123,7 @@ class Board:
             self._again.add(i)
             self._free_place(i)
 
-    def say(self, target: Target, line: str) -> None:
+    def say(self, target: Target, line: str | Wait) -> None:
         with self._changed:
             self._add_news([(target, line)])
 
@@ -197,5 +203,5 @@ def _receipt_lines(name: str, outcome: Outcome) -> Iterator[ReceiptLine]:
         yield receipts.done_line(name, outcome.receipt)
     elif outcome.status == FAILED:
         start, end = round(outcome.start, 3), round(outcome.end, 3)
-        failure = FailureRecord(outcome.why, outcome.exit, outcome.attempts, start, end, outcome.log)
-        yield ReceiptLine(name, receipts.FAILED, failure._asdict())
+        facts = (outcome.why, outcome.exit, outcome.attempts, start, end, outcome.log, outcome.outage)
+        yield ReceiptLine(name, receipts.FAILED, FailureRecord(*facts)._asdict())

@@ -6,10 +6,10 @@ States of a target:
     looked at -> busy        another thread makes the same key; it is looked at again after that
     looked at -> recalled    the store has the result, and the user has not said `forget`
     looked at -> running     none of these
-    running   -> running     the attempt failed, and its limits allow another
+    running   -> running     the attempt failed, and its limits allow another; or a disk is full, and it has patience
     running   -> built       the outputs are in the store and in place
     running   -> built       with a file that it was planned without: not stored, and made again by the next build
-    running   -> failed      no attempt is left
+    running   -> failed      no attempt is left, or what it needs is out, which is no result and is not tried again
     running   -> unsettled   an input was edited meanwhile: outputs are put in place, but the next build makes it again
 
 Equal work is done once: the second to come finds the result in the store."""
@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
+from queue import SimpleQueue
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -31,10 +32,11 @@ from pipeline.build.project import RunPlan
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Graph, Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome, Wait
 from pipeline.errors import NO_ROOM
 from pipeline.machine.failures import describe_unwritten, with_full_disk
-from pipeline.machine.job import Job, SharedResources, Stage, StageFailed, Workers
+from pipeline.machine.job import Job, NoRoom, SharedResources, Stage, StageFailed, StageOutage, Workers
+from pipeline.machine.patience import Pauses, sleep_until
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
 from pipeline.store.receipts import Receipts
@@ -66,7 +68,7 @@ class Maker:
         self.processes = Processes([*plans], locks)
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
-        self.say: Callable[[Target, str], None] = lambda target, line: None
+        self.say: Callable[[Target, str | Wait], None] = lambda target, line: None
 
     def stage(self, target: Target) -> Stage:
         return self.stages[target.run][target.stage]
@@ -79,7 +81,7 @@ class Maker:
         try:
             return self._make_or_recall(target)
         except StageFailed as error:  # outside of any attempt: unreadable input, a folder in the way of an output
-            return Outcome(FAILED, why=str(error), exit=error.status)
+            return Outcome(FAILED, why=str(error), exit=error.status, outage=_outage_reason(error))
 
     def _make_or_recall(self, target: Target) -> Outcome:
         inputs: dict[str, str] = {}
@@ -147,8 +149,8 @@ class Maker:
         log = log_path(work.target)
         if os.path.exists(log):
             os.unlink(log)
-        marks = self.files.marks(work.inputs)
-        attempt = 0
+        marks, limits = self.files.marks(work.inputs), work.target.limits
+        attempt, waits, pauses = 0, 0, Pauses(limits.patience or 0.0)
         while True:
             attempt += 1
             try:
@@ -156,10 +158,21 @@ class Maker:
             except StageFailed as error:
                 if self.processes.stopping:
                     raise BuildStopping from error
-                if attempt > work.target.limits.retries:
-                    end = time.time()
-                    return Outcome(FAILED, None, str(error), error.status, attempt, work.start, end, log_if_any(log))
-                append_note(log, f"attempt {attempt} failed: {error}")
+                if isinstance(error, NoRoom) and self._await_room(work.target, str(error), pauses):
+                    waits += 1
+                elif isinstance(error, StageOutage) or attempt - waits > limits.retries:
+                    facts = (str(error), error.status, attempt, work.start, time.time(), log_if_any(log))
+                    return Outcome(FAILED, None, *facts, outage=_outage_reason(error))
+                else:
+                    append_note(log, f"attempt {attempt} failed: {error}")
+
+    def _await_room(self, target: Target, why: str, pauses: Pauses) -> bool:
+        """Wait for room on a disk; False when patience is over."""
+        if (seconds := pauses.next_pause()) is None:
+            return False
+        self.say(target, Wait(target.stage, "disk full", why, seconds))
+        sleep_until(self.processes, SimpleQueue(), seconds)
+        return True
 
     def _attempt(self, work: TargetWork, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         target = work.target
@@ -188,24 +201,33 @@ class Maker:
 
     @staticmethod
     def _run_stage(stage: Stage, job: Job, paths: Sequence[str]) -> None:
-        """Run the stage.  A disk that it filled is its failure, reported while it is full: others may have room."""
+        """Run the stage.  A disk that it filled is its failure, reported while it is full: others may have room.
+
+        Where the target has patience, it is nobody's failure."""
         try:
             stage.do(job)
+        except StageOutage:
+            raise
         except StageFailed as error:
             raise StageFailed(with_full_disk(str(error), paths), error.status) from error
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
+            if job.target.limits.patience is not None:
+                raise NoRoom(describe_unwritten(error)) from error
             raise StageFailed(describe_unwritten(error), 1) from error
 
     def _store_result(self, work: TargetWork, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
         """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
-        target = work.target
-        try:
-            self.stores[target.run].put(work.key, paths, outputs, time.time() - work.start, target.name)
-        except OSError as error:
-            return error
-        return None
+        target, pauses = work.target, Pauses(work.target.limits.patience or 0.0)
+        while True:
+            try:
+                self.stores[target.run].put(work.key, paths, outputs, time.time() - work.start, target.name)
+            except OSError as error:
+                if error.errno in NO_ROOM and self._await_room(target, describe_unwritten(error), pauses):
+                    continue
+                return error
+            return None
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()
@@ -214,6 +236,10 @@ class Maker:
             put_in_place(path, final)
             self.files.note_written(final, content, version)
             self.inputs.contents[final] = content
+
+
+def _outage_reason(error: StageFailed) -> str:
+    return error.reason if isinstance(error, StageOutage) else ""
 
 
 class TargetWork(NamedTuple):

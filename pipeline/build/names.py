@@ -35,6 +35,7 @@ NEW_COMMANDS = {
     "idea": "pipeline.commands.steer:IdeaCommand",
     "answer": "pipeline.commands.steer:AnswerCommand",
     "branches": "pipeline.commands.tree:BranchesCommand",
+    "retry": "pipeline.commands.searches:RetryCommand",
     "bank": "pipeline.commands.proofs:BankCommand",
     "bg": "pipeline.commands.proofs:BgCommand",
     "stats": "pipeline.commands.proofs:StatsCommand",

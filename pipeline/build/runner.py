@@ -27,9 +27,9 @@ from pipeline.build.board import Board
 from pipeline.build.make import Busy
 from pipeline.build.rehearsal import TargetStatus, target_statuses
 from pipeline.build.session import BuildSession
-from pipeline.core.outcome import FAILED, FRESH, IGNORED
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, Wait
 from pipeline.core.text import join_names, target_count
-from pipeline.errors import BuildInterrupted
+from pipeline.errors import UNAVAILABLE, BuildInterrupted
 from pipeline.machine.process import BuildStopping
 from pipeline.store.receipts import FORGOTTEN, ReceiptLine
 from pipeline.store.receipts import IGNORED as IGNORED_LINE
@@ -152,8 +152,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
         for thread in filter(Thread.is_alive, self._threads):
             thread.join()
         self._session.sync_receipts()
-        if FAILED in self.statuses.values():
-            self.final_result = FAILURE
+        if failed := {i for i, status in self.statuses.items() if status == FAILED}:
+            self.final_result = UNAVAILABLE if failed <= self._board.outages else FAILURE
         if self._fault is not None:
             raise self._fault
 
@@ -184,6 +184,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
         for target, outcome in news:
             if outcome is None:
                 self.reporter.target_started(target)
+            elif isinstance(outcome, Wait):
+                self.reporter.target_waits(target, outcome)
             elif isinstance(outcome, str):
                 self.reporter.target_progress(target, outcome)
             elif isinstance(outcome, int):

@@ -13,7 +13,7 @@ run            run
 doit_commands  list, info, clean, forget, ignore; and those of doit that mean nothing here
 help           help
 questions      why, plan, graph, explain, replay
-searches       advance, calibrate, holdout
+searches       advance, calibrate, holdout, retry
 tree           tree, branches
 steer          pause, resume, idea, answer
 log            log

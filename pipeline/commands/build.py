@@ -26,7 +26,7 @@ from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target, step_of
-from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
 from pipeline.errors import RunPaused
 from pipeline.kinds import Follower
@@ -65,6 +65,10 @@ class FollowerReporter(Reporter):
     def target_process(self, target: Target, pid: int) -> None:
         if target.run == self._run and self._follower:
             self._follower.target_process(target, pid)
+
+    def target_waits(self, target: Target, wait: Wait) -> None:
+        if target.run == self._run and self._follower:
+            self._follower.target_waits(target, wait)
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.run == self._run and self._follower:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from pipeline.errors import RunLocked, SpecError
 
-FAILED, BAD_INPUT, BROKEN, LOCKED = 1, 2, 3, 75
+FAILED, BAD_INPUT, BROKEN, LOCKED = 1, 2, 3, 75  # and UNAVAILABLE, of errors
 OUTPUT_CLOSED = 128 + 13  # as if SIGPIPE had ended us
 
 

@@ -1,4 +1,4 @@
-"""Commands about searches that go on in rounds: advance, calibrate, holdout.
+"""Commands about searches that go on in rounds: advance, calibrate, holdout, retry.
 
 A round is what ends one depth.  States of a search: the first `done` rounds are fresh -> one more is built -> the
 search has stopped, or no round is left -> all that remains of the run is built.
@@ -25,7 +25,16 @@ from doit.exceptions import InvalidCommand
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.project import RunPlan
-from pipeline.commands.command import OneRunCommand, build_plainly, opt_jobs, opt_json, option, print_result, reporting
+from pipeline.commands.command import (
+    NewCommand,
+    OneRunCommand,
+    build_plainly,
+    opt_jobs,
+    opt_json,
+    option,
+    print_result,
+    reporting,
+)
 from pipeline.commands.selection import ability_of, plans_of_run
 from pipeline.core.graph import Graph
 from pipeline.errors import SpecError
@@ -206,3 +215,33 @@ def open_holdout(plan: RunPlan, kind: kinds.HoldoutModule, jobs: int, reopen: bo
             receipts.append([ReceiptLine(f"{run}:{name}", FORGOTTEN, {}) for name in kind.REPORT_TARGETS])
             receipts.sync()
         return build_plainly(plans, locks, [run], jobs)
+
+
+class RetryCommand(NewCommand):
+    name = "retry"
+    doc_usage = "RUN [SLOT]..."
+    doc_purpose = "do evaluations whose candidate failed again, all of them or the ones named, such as d0.n0.i2"
+    doc_description = (
+        "Says what is done again and what that took the last time, forgets the implementations of these evaluations and"
+        " all that was measured of them, and builds. Their ideas stay. An outage needs no retry: the next build goes on"
+        " by itself."
+    )
+    takes = (1, inf, "name a run, and the evaluations if not all that failed")
+    cmd_options = (
+        option("dry_run", "only say what would be done", short="n"),
+        {key: value for key, value in opt_jobs.items() if key != "short"},
+    )
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        plans = plans_of_run("retry", args[0])
+        plan = plans[args[0]]
+        kind = ability_of(plan, kinds.RETRY, f"has no evaluations; `coppice {plan.run}` builds again what failed")
+        with lock_runs([*plans]) as locks:
+            retry = kind.plan_retry(plan.run, plan.targets, args[1:])
+            print("\n".join(retry.lines), flush=True)
+            if params["dry_run"] or not retry.forget:
+                return 0
+            with closing(Receipts(plan.run)) as receipts:
+                receipts.append([ReceiptLine(name, FORGOTTEN, {}) for name in retry.forget])
+                receipts.sync()
+            return build_plainly(plans, locks, [plan.run], params["num_process"])

@@ -35,7 +35,7 @@ class Receipt(NamedTuple):
 
 
 class FailureRecord(NamedTuple):
-    """Record of a target's last failure."""
+    """Record of a target's last failure; `outage`: which kind of outage it was, empty for one of its own."""
 
     why: str
     exit: int = 1
@@ -43,6 +43,7 @@ class FailureRecord(NamedTuple):
     start: float = 0.0
     end: float = 0.0
     log: str = ""
+    outage: str = ""
 
 
 class Reason(NamedTuple):

@@ -69,6 +69,7 @@ class Limits(NamedTuple):
     timeout: float | None = None
     retries: int = 0
     rooms: tuple[str, ...] = ()
+    patience: float | None = None  # seconds to wait for what is out; None where nothing is waited for
 
 
 class Target(NamedTuple):

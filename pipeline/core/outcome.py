@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.core.freshness import Reason, Receipt
-from pipeline.core.text import join_names
+from pipeline.core.text import duration, join_names
 
 # The status of a target.
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
 SKIPPED, IGNORED = "skipped", "ignored"  # these were not even looked at
 STALE = "stale"  # of one that no build has looked at
+OUTAGE = "outage"  # for people, of one that failed by nobody's fault
 
 
 class Outcome(NamedTuple):
-    """The end of a target.  `receipt` is to be recorded; None when there is nothing new."""
+    """The end of a target.  `receipt` is to be recorded; None when there is nothing new.
+
+    `outage`: of a failed one, which kind of outage kept it from being made (OUTAGE_WORDS); nobody has failed then."""
 
     status: str
     receipt: Receipt | None = None
@@ -27,10 +30,35 @@ class Outcome(NamedTuple):
     log: str = ""
     fault: OSError | None = None  # the result is good, but the build cannot go on
     saved: float = 0.0  # seconds that it took when it was made: of what was recalled, or found fresh
+    outage: str = ""
 
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+
+# Reasons to stop that are no results, and each in words.
+MODEL_UNAVAILABLE, KILLED_FROM_OUTSIDE, DISK_FULL = "model_unavailable", "killed_from_outside", "disk_full"
+PROGRAM_MISSING = "program_missing"
+OUTAGE_WORDS = {
+    MODEL_UNAVAILABLE: "a model cannot be asked",
+    KILLED_FROM_OUTSIDE: "commands are killed from outside",
+    DISK_FULL: "a disk is full",
+    PROGRAM_MISSING: "a program is missing",
+}
+
+
+class Wait(NamedTuple):
+    """Wait of a target for what is out.  `role`: who asked or what ran; `kind`: what is out; `seconds`: the pause."""
+
+    role: str
+    kind: str
+    why: str
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        return f"{self.role}: {self.why}; tried again in {duration(self.seconds)}"
 
 
 def needs_message(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha1
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from pipeline.git.objects import (
     diff_stat,
     object_name,
     parent_commit,
+    tree_entries,
     tree_hash,
     write_commit,
     write_object,
@@ -286,6 +287,39 @@ def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts |
         files = diff_stat(repo, parent, commit)
         counts = Counts(len(files), sum(file.insertions for file in files), sum(file.deletions for file in files))
     return Candidate(commit, tree, parent, message, *counts)
+
+
+def commit_tree(repo: str, parent: str, tree: str, message: str) -> Candidate:
+    """Commit a tree that is there already."""
+    return _candidate(repo, tree, parent, message)
+
+
+def tree_with_patch(repo: str, commit: str, patch: bytes) -> str:
+    """The tree of a commit with a patch applied, all of it or nothing; no checkout is touched."""
+    with _candidate_problems(), _scratch_index(repo, commit) as index:
+        check_types(patch)
+        git("apply", "--cached", *EXACT, repo=repo, index=index, stdin=patch)
+        return write_tree(repo, index)
+
+
+def tree_with_files(repo: str, commit: str, contents: Mapping[str, bytes]) -> str:
+    """The tree of a commit with other contents of files.  A file keeps its mode; a path is not where a folder is."""
+    with _candidate_problems("the files cannot be committed"), _scratch_index(repo, commit) as index:
+        modes = {path: entry.mode for path, entry in tree_entries(repo, tree_hash(repo, commit)).items()}
+        rows = [
+            b"%b %b\t%b\0" % (modes.get(path, "100644").encode(), blob.encode(), os.fsencode(path))
+            for path, blob in ((path, write_object(repo, b"blob", text)) for path, text in contents.items())
+        ]
+        git("update-index", "-z", "--index-info", repo=repo, index=index, stdin=b"".join(rows))
+        return write_tree(repo, index)
+
+
+@contextmanager
+def _scratch_index(repo: str, commit: str) -> Iterator[str]:
+    os.makedirs(f"{repo}/coppice", exist_ok=True)
+    with _scratch_path(f"{repo}/coppice") as index:
+        git("read-tree", checked_sha(commit), repo=repo, index=index)
+        yield index
 
 
 def patch_between(repo: str, parent: str, commit: str) -> bytes:

@@ -158,6 +158,24 @@ def tree_entries(repo: str, tree: str) -> dict[str, TreeEntry]:
     return found
 
 
+class SizedEntry(NamedTuple):
+    """An entry of a tree with its size in bytes."""
+
+    entry: TreeEntry
+    size: int
+
+
+def sized_entries(repo: str, tree: str) -> dict[str, SizedEntry]:
+    """The files and links of a tree by path, with their sizes."""
+    found: dict[str, SizedEntry] = {}
+    for row in split_names(git("ls-tree", "-r", "-z", "--long", "--full-tree", checked_sha(tree), repo=repo)):
+        about, _, path = row.partition("\t")
+        mode, kind, blob, size = about.split()
+        if kind == "blob":
+            found[path] = SizedEntry(TreeEntry(mode, blob), int(size))
+    return found
+
+
 @lru_cache(maxsize=1024)
 def tree_changes(repo: str, a: str, b: str) -> tuple[Change, ...]:
     """The changes from one tree to another; kept, as hashes never change their meaning."""

@@ -9,6 +9,7 @@ guard     the script that outlives a build to end what it left behind
 worker    the script that calls functions of the user's files
 job       the job of a stage; the workers and shared resources of a build
 confine   keeps a command from writing to a project and reading what is sealed
+patience  what is out: pauses that grow, one caller that tries, an end
 landlock  the system calls of confinement
 lock      one builder a run: the lock, its holder and heartbeat, takeover
 load      how many CPUs we may use, and how busy they are"""

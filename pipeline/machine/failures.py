@@ -51,6 +51,11 @@ def describe_unwritten(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}{room}"
 
 
+def full_disk(paths: Iterable[str]) -> str:
+    """Describe a full disk among those that are written to; empty if none is."""
+    return next((describe_room(path) for path in (*paths, _SCRATCH) if _free_bytes(path) < _FULL), "")
+
+
 def with_full_disk(why: str, paths: Iterable[str]) -> str:
     """Add to `why` that a disk written to is full, if so: the command may have had no room to say it in its log."""
     places = {_mount_point(path): path for path in (*paths, _SCRATCH)}

@@ -2,7 +2,7 @@
 
 Workers are warm Python processes that call functions of the user's files: no interpreter start for each target.
 SharedResources are what is dear to make and serves many targets: made when first asked for, closed when the build
-ends.  StageFailed is how a stage says that the candidate failed, not the tool."""
+ends.  StageFailed is how a stage says that the candidate failed, not the tool; StageOutage, that neither did."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from threading import Lock, local
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.core.graph import Target
-from pipeline.errors import writing
+from pipeline.core.outcome import DISK_FULL, Wait
+from pipeline.errors import UNAVAILABLE, writing
 from pipeline.machine.process import Environment, Exit, Processes, copy_redacted, has_ended, redact_text, unnamed_file
 
 
@@ -137,8 +138,8 @@ class Job(NamedTuple):
     """Attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
 
     `store`: the results, which a stage may keep others from reading.  `shared`: resources of the whole build.  `say`
-    shows people one line of progress.  `take_in` names a file that counts though the target was planned without it:
-    the result is used by this build, and neither stored nor fresh afterwards."""
+    shows people one line of progress, or that it waits for what is out.  `take_in` names a file that counts though the
+    target was planned without it: the result is used by this build, and neither stored nor fresh afterwards."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -148,7 +149,7 @@ class Job(NamedTuple):
     workers: Workers
     shared: SharedResources
     store: str = ""
-    say: Callable[[str], None] = lambda _: None
+    say: Callable[[str | Wait], None] = lambda _: None
     take_in: Callable[[str], None] = lambda _: None
 
 
@@ -169,6 +170,23 @@ class StageFailed(Exception):
     def __init__(self, why: str, status: int) -> None:
         super().__init__(why)
         self.status = status
+
+
+class StageOutage(StageFailed):
+    """Failure of nobody: what the stage needs is out.  It is no result, and is not tried again at once.
+
+    `reason`: why a build stops by it, one of OUTAGE_WORDS."""
+
+    def __init__(self, why: str, reason: str) -> None:
+        super().__init__(why, UNAVAILABLE)
+        self.reason = reason
+
+
+class NoRoom(StageOutage):
+    """Want of room on a disk: a target that has patience waits until there is some."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, DISK_FULL)
 
 
 class Stage(NamedTuple):

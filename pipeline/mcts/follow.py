@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from pipeline.core.graph import Target, path_of_port
-from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome, Wait
 from pipeline.goals.bank import bank_lines, goal_from_json
 from pipeline.kinds import Follower
 from pipeline.lean.backends.keys import has_library
@@ -25,6 +25,7 @@ class MctsFollower(Follower):
         self._new: defaultdict[str, list[Target]] = defaultdict(list)  # made or recalled now, by stage
 
     def target_started(self, target: Target, new: bool) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.stage == SEARCH and outcome.status != FAILED:  # the journal is among the outputs now

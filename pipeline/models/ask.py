@@ -97,7 +97,8 @@ def _run(backend: BackendKeys, question: Question, desk: CallContext, env: Envir
         except OSError as error:
             if error.filename != argv[0]:
                 raise
-            raise BackendUnavailable(f"{question.role}: cannot start '{argv[0]}': {error.strerror}") from error
+            what = f"{question.role}: cannot start '{argv[0]}': {error.strerror}"
+            raise BackendUnavailable(what, kind="missing") from error
         finally:
             with open(question.log, "ab") as log:
                 copy_redacted(out.fileno(), log, env.secrets)
@@ -120,7 +121,8 @@ def _check_answer(backend: BackendKeys, ended: Exit, printed: str, answer: Answe
     words = redact_text(said, secrets) or last if code in (ended.code, 0) else ""
     if lost := outage_reason(FailureFacts(ended, asked=True, status=status, said=said)):
         complaint = f": {cut_text(words)}" if words else ""
-        raise BackendUnavailable(f"{program}: {why or 'it ended well'}{complaint}: {lost}; build again", *cost)
+        kind = "time-out" if ended.timed_out else "server"
+        raise BackendUnavailable(f"{program}: {why or 'it ended well'}{complaint}: {lost}; build again", *cost, kind)
     if why:
         raise CallFailed(f"{program}: {why}{f': {cut_text(last)}' if words and last else ''}", code, *cost)
 

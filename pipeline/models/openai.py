@@ -124,16 +124,21 @@ def _next_reply(inbox: Inbox, seconds: float) -> HttpReply:
 
 def _wait_seconds(tries: int, after: str) -> float:
     """Seconds before the next try: what the server asks for, or twice as long each time."""
-    seconds: float = FIRST_WAIT * 2 ** (tries - 1)
+    asked = _asked_seconds(after)
+    return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1) if asked is None else asked)
+
+
+def _asked_seconds(after: str) -> float | None:
+    """Seconds that a server asks to wait; None if it does not."""
     if re.fullmatch(r"\d+(\.\d+)?", after):
-        seconds = float(after)
-    else:
-        with suppress(ValueError, OverflowError):
-            seconds = max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
-    return min(LONGEST_WAIT, seconds)
+        return float(after)
+    with suppress(ValueError, OverflowError):
+        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    return None
 
 
 TIMEOUT, RETRIES = 600.0, 4
+_KINDS = {NO_REPLY: "network", 401: "login", 402: "credit", 403: "login", 408: "server", 429: "rate limit"}
 PASSED_ON = ("model", "temperature", "seed", "max_tokens")
 USAGE = {"input_tokens": ("usage.prompt_tokens",), "output_tokens": ("usage.completion_tokens",)}
 # Paths of a server's error message.
@@ -165,11 +170,16 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
 
         reply, words = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
         if reply.status == LATE:
-            raise _outage(f"{question.role}: {words}", FailureFacts(Exit(0, timed_out=True), asked=True))
+            facts = FailureFacts(Exit(0, timed_out=True), asked=True)
+            raise _outage(f"{question.role}: {words}", facts, kind="time-out")
         text = redact_text(reply.body, secrets)
         if reply.status != 200:
             complaint = _complaint(text)
-            raise BackendUnavailable(f"{question.role}: {words}{complaint and f': {complaint}'}")
+            kind = _KINDS.get(reply.status, "server" if reply.status >= 500 else "")
+            after = _asked_seconds(reply.after)
+            raise BackendUnavailable(
+                f"{question.role}: {words}{complaint and f': {complaint}'}", kind=kind, after=after
+            )
         answer = _answer(backend, question.role, text, time.monotonic() - began)
         log(answer.text)
     return answer._replace(text=redact_text(answer.text, secrets))
@@ -210,8 +220,10 @@ def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) ->
     return Answer(text, usage, seconds, model if isinstance(model, str) else backend["model"])
 
 
-def _outage(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: float = 0.0) -> BackendUnavailable:
-    return BackendUnavailable(f"{what}: {outage_reason(failure)}; build again", usage, seconds)
+def _outage(
+    what: str, failure: FailureFacts, usage: Usage = FREE, seconds: float = 0.0, kind: str = "malformed"
+) -> BackendUnavailable:
+    return BackendUnavailable(f"{what}: {outage_reason(failure)}; build again", usage, seconds, kind)
 
 
 def _complaint(body: str) -> str:

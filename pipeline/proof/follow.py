@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.core.graph import Target, path_of_port
-from pipeline.core.outcome import BUILT, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, RECALLED, Outcome, Wait
 from pipeline.goals.bank import bank_from_json, bank_lines
 from pipeline.kinds import Follower
 from pipeline.lean.backends.keys import has_library
@@ -18,6 +18,7 @@ class ProofFollower(Follower):
         self._ended: dict[str, Target] = {}  # by stage, what is new
 
     def target_started(self, target: Target, new: bool) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status in (BUILT, RECALLED):

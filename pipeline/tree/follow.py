@@ -1,21 +1,23 @@
 """Coordinator of a build: the one writer of events.jsonl, manifest.json, refs and node worktrees.
 
-It is called in the main thread when targets start and end.  Records decide: its files can be made again from them.  For
-each evaluation it writes the events of its life (states in `run/records.py`), for the run `build`, `build_ended`,
-`searching`, `promotion` and `stopped`.  An event is written as it happens, the manifest and the summary a moment later
-(`WRITE_EVERY`); but tasks are queued in the manifest before the first of them may start.  At the end it makes refs and
-worktrees as the manifest has them, and removes all others."""
+It is called in the main thread when targets start, wait and end.  Records decide: its files can be made again from
+them.  For each evaluation it writes the events of its life (states in `run/records.py`), for the run `build`,
+`build_ended`, `searching`, `waiting`, `promotion` and `stopped`.  An event is written as it happens, the manifest and
+the summary a moment later (`WRITE_EVERY`); but tasks are queued in the manifest before the first of them may start.  At
+the end it makes refs and worktrees as the manifest has them, and removes all others."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, OUTAGE_WORDS, RECALLED, Outcome, Wait
 from pipeline.core.text import plural
+from pipeline.errors import NO_ROOM
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import worktree_head
 from pipeline.git.refs import pin, pinned_commits, unpin
@@ -40,6 +42,7 @@ from pipeline.tree.rules.positions import (
     RunLayout,
     calibration_name,
     depth_of,
+    own_name,
     parse_position,
     parse_slot,
     position,
@@ -91,6 +94,10 @@ SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGE
 ASKING_STAGES = ("idea", "implement")
 # Manifest and summary are written so often, in seconds, or so many times more rarely than writing them takes.
 WRITE_EVERY, WRITE_SHARE = 1.0, 40
+FULL_DISK_PAUSE = 5.0
+
+
+_SLOT = r"d\d+\.n\d+\.i\d+\b"
 
 
 class TreeFollower(Follower):
@@ -99,6 +106,7 @@ class TreeFollower(Follower):
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, RunLayout(run)
         self.events = self.at.of_run(EVENTS)
+        self.log = records.EventLog(self.events)
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.searching = [*filter(_is_of_search, todo)]
@@ -114,6 +122,7 @@ class TreeFollower(Follower):
         self.announced = self.changed = self.pending = False
         self.next_write = 0.0
         self.failed = 0
+        self.outages: dict[str, str] = {}  # by the reason to stop, why the first target of it was kept back
         last = f"{run}:d{self.config['max_depth'] - 1}.promote"
         stages = {target.stage for target in todo}
         # the target `report` writes the summary after the last promotion: from then on it is not ours
@@ -130,6 +139,8 @@ class TreeFollower(Follower):
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
             self._append({"event": SEARCH_EVENT, **parts})
+        if self.todo and records.outage_stop(records.read_events(self.events)):
+            self._announce()
         self.steered()
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
@@ -154,7 +165,7 @@ class TreeFollower(Follower):
         That alone announces no build: all that is in doubt may be fresh."""
         for number, request in enumerate(self.steering.requests(), 1):
             if number > self.heeded:
-                records.append_event(self.events, {**request, "request": number})
+                self.log.append({**request, "request": number})
                 self.heeded, self.pending = number, True
 
     def target_started(self, target: Target, new: bool) -> None:
@@ -168,6 +179,10 @@ class TreeFollower(Follower):
             if slot not in self.started_slots:
                 self._start(slot, time.time())
             self._log_event(records.EVENT_WORKING, slot, stage=target.stage, pid=pid)
+
+    def target_waits(self, target: Target, wait: Wait) -> None:
+        name = re.match(_SLOT, own_name(target.name))
+        self._append({"event": records.EVENT_WAITING, "eval_id": name and name[0], **wait._asdict()})
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.stage in ASKING_STAGES and outcome.status in (RECALLED, FRESH):
@@ -183,11 +198,7 @@ class TreeFollower(Follower):
         self._mark_stale(target)
         slot = _slot_name(target)
         if outcome.status == FAILED:
-            self.failed += 1
-            if slot:
-                error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
-                self._log_event(records.EVENT_FAILED, slot, error=error)
-                self.lines.append(stopped_line(self.run, slot, target.stage, outcome.why))
+            self._target_failed(slot, target, outcome)
         elif target.stage == "assign":
             self._queue(depth_of(target.name))
             self._write()
@@ -195,6 +206,19 @@ class TreeFollower(Follower):
             self._log_promotion(target.params["depth"])
         elif slot:
             self._slot_target_ended(slot, target, outcome)
+
+    def _target_failed(self, slot: str, target: Target, outcome: Outcome) -> None:
+        """Log a failure; an outage is nobody's, and its evaluation waits again."""
+        if outcome.outage:
+            self.outages.setdefault(outcome.outage, outcome.why)
+            if slot:
+                self._log_event(records.EVENT_REQUEUED, slot)
+            return
+        self.failed += 1
+        if slot:
+            error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
+            self._log_event(records.EVENT_FAILED, slot, error=error)
+            self.lines.append(stopped_line(self.run, slot, target.stage, outcome.why))
 
     def _slot_target_ended(self, slot: str, target: Target, outcome: Outcome) -> None:
         if target.stage in PAID_STAGES and outcome.status == BUILT:
@@ -222,7 +246,12 @@ class TreeFollower(Follower):
 
     def round_ended(self) -> None:
         if self.pending and time.monotonic() >= self.next_write:
-            self._write()
+            try:
+                self._write()
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                self.next_write = time.monotonic() + FULL_DISK_PAUSE  # stages wait for room too
 
     def take_lines(self) -> Sequence[str]:
         lines, self.lines = self.lines, []
@@ -242,14 +271,27 @@ class TreeFollower(Follower):
                 self._write()
             return ""
         self.summary_is_ours = bool(self.searching) and not self.reported
+        for reason, why in [] if stopped else self.outages.items():
+            self._append({"event": records.EVENT_STOPPED, "stop_reason": reason, "why": why})
+        self.log.flush()
         manifest = self._write()
         if not stopped and manifest["root"]["root_commit"]:
             keep_git_state(self.run, manifest)
         path = self.at.of_run(SUMMARY)
         where = f" See {path}." if os.path.exists(path) else ""
+        if self.outages:
+            return f"{self._outage_text(manifest)}{where}"
         if self.failed and manifest["nodes"]:
             return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
         return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
+
+    def _outage_text(self, manifest: Record) -> str:
+        """Words on what was out, what is finished, and how to go on."""
+        what = "; ".join(f"{OUTAGE_WORDS[reason]}: {why}" for reason, why in self.outages.items())
+        ended = sum(each["status"] in ("completed", "failed") for each in manifest["evaluations"].values())
+        failed = f", {plural(self.failed, 'target')} failed" if self.failed else ""
+        kept = f"{plural(ended, 'evaluation')} finished{failed}; nothing of it is lost or done again"
+        return f"Stopped: {what}. {kept}: `coppice {self.run}` goes on."
 
     def _queue(self, depth: int) -> None:
         assigned = load_if_intact(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
@@ -298,7 +340,7 @@ class TreeFollower(Follower):
     def _append(self, event: Mapping[str, Any], at: float | None = None) -> records.Event:
         self._announce()
         self.pending = True
-        return records.append_event(self.events, event, at)
+        return self.log.append(event, at)
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
         records.note_event(self.known, self._append({"event": what, "eval_id": eval_id, **more}, at))

@@ -63,6 +63,8 @@ SPEC = Table(
     Field("max_review_rounds", fields.count(0, 20), "how often the coder may answer to a review", 0),
     Field("proceed_on_max_review_rounds", fields.BOOLEAN, default=False, help=
           "measure also what the last review did not approve; it counts as approved then"),
+    Field("max_test_rounds", fields.count(0, 20), "how often the coder is told that `tests` failed, with the end of "
+          "their output. Not part of what makes a result stale", 1),
     Field("constraints", fields.TEXT, "text: rules that every idea has to keep, for whoever has them", ""),
     Field("tests", fields.as_item(sweep.COMMAND.schema),
           "a command that must end with 0 before a candidate is measured"),
@@ -96,6 +98,9 @@ SPEC = Table(
           "where evaluations run: `threads`, also called `threadpool` on the command line; there is no other yet"),
     Field("eval_retries", fields.count(0, MOST_EACH), default=0, value="N", help=
           "times that a command or a backend that failed for outer reasons is tried again at once"),
+    Field("patience", fields.PAUSE, default=7200.0, without="2h", help=
+          "how long a model that is out, or a full disk, is waited for before the run stops: `2h`; 0 does not wait at "
+          "all"),
     Field("eval_timeout_seconds", fields.SECONDS, without="none", value="S", help=
           "how long a command of an evaluation may take that has no `timeout` of its own: `90`, `90s`, `10m`, `2h`"),
     Field("strict_fail", fields.BOOLEAN, default=False, switch=True, help=
@@ -136,6 +141,7 @@ def read(item: Item, name: str) -> TreeSpec:
         per_node=top["max_parallel_per_node"],
         at_once=top["max_parallel_evals"],
         retries=top["eval_retries"],
+        patience=top["patience"],
         keep=KeepKeys(top["keep_rejected_worktrees"], top["keep_failed_artifacts"]),
         dry_run=top["dry_run"],
         checks=checks.read_checks(top["checks"], timeout) if "checks" in top else (),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, FailureRecord, Reason, Receipt
 from pipeline.core.graph import Limits, room_label, step_of
-from pipeline.core.outcome import BUILT, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.outcome import BUILT, FRESH, HELD, IGNORED, MAYBE, OUTAGE_WORDS, RECALLED, RUN, Forecast
 from pipeline.core.text import duration, join_names, printable_line, target_count
 
 _SHA = re.compile(r"[0-9a-f]{64}")
@@ -160,7 +160,8 @@ def failure_text(failure: FailureRecord) -> str:
     plain = f"exit status {failure.exit}"
     why = plain if failure.why == plain else f"{plain}, {failure.why}"
     log = f"; its log is {failure.log}" if failure.log else ""
-    return f"{when}: {why}{log}"
+    out = f" ({OUTAGE_WORDS.get(failure.outage, failure.outage)}; nobody has failed)" if failure.outage else ""
+    return f"{when}: {why}{log}{out}"
 
 
 TextRow = tuple[str, Sequence[str]]  # a word, and the lines beside it
@@ -190,6 +191,7 @@ def room_lines(rooms: Mapping[str, int]) -> list[str]:
 def limit_rows(limits: Limits, places: Mapping[str, int]) -> Iterator[TextRow]:
     yield "timeout", [] if limits.timeout is None else [duration(limits.timeout)]
     yield "retries", [str(limits.retries)] if limits.retries else []
+    yield "patience", [] if limits.patience is None else [f"{duration(limits.patience)} with what is out"]
     yield "room", [f"{room_label(room)}, {places[room]} at once" for room in limits.rooms]
 
 

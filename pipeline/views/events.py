@@ -1,8 +1,8 @@
 """Events of a build as its reporters hear them, and a reporter that remembers how every target ended.
 
-Order: begin, initialize; then target_started, target_process, target_progress and target_ended, `steered` for what a
-person asks, `remark` for a line of a kind of its own, round_ended after each round of these and at least every other
-second; complete_run.  The main thread calls all of them; `stopping` comes from any thread at any time."""
+Order: begin, initialize; then target_started, target_process, target_progress, target_waits and target_ended, `steered`
+for what a person asks, `remark` for a line of a kind of its own, round_ended after each round of these and at least
+every other second; complete_run.  The main thread calls all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target, step_of
-from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome, needs_message
+from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome, Wait, needs_message
 
 
 class Build(NamedTuple):
@@ -37,6 +37,7 @@ class Reporter:
     after `begin` all events are heard, also without `initialize`: another reporter's may have failed before
     stopping: nothing more will be started; called by any thread and by signal handlers, it sets a mark, no more
     target_progress: how far a target is; target_process: the id of a process that works on it
+    target_waits: that a target waits for what is out
     steered: a person asked something of a run, such as to pause it
     remark: a line for people, from the follower of a run"""
 
@@ -51,6 +52,7 @@ class Reporter:
     def target_started(self, target: Target) -> None: ...
     def target_process(self, target: Target, pid: int) -> None: ...
     def target_progress(self, target: Target, line: str) -> None: ...
+    def target_waits(self, target: Target, wait: Wait) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def remark(self, line: str) -> None: ...
     def round_ended(self) -> None: ...

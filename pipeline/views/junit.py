@@ -42,8 +42,8 @@ def junit_document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stoppe
     for run, own in by_run.items():
         counts = {
             "tests": len(own),
-            "failures": sum(o.status == FAILED for o in own.values()),
-            "errors": 0,
+            "failures": sum(o.status == FAILED and not o.outage for o in own.values()),
+            "errors": sum(bool(o.outage) for o in own.values()),
             "skipped": sum(o.status in (SKIPPED, IGNORED) for o in own.values()),
             "time": f"{sum(o.seconds for o in own.values()):.3f}",
         }
@@ -55,7 +55,8 @@ def junit_document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stoppe
             step, time = step_of(name).replace(":", "."), f"{outcome.seconds:.3f}"
             case = SubElement(suite, "testcase", name=xml_text(name), classname=xml_text(step), time=time)
             if outcome.status == FAILED:
-                failure = SubElement(case, "failure", message=xml_text(outcome.why), type="failed")
+                tag, kind = ("error", outcome.outage) if outcome.outage else ("failure", "failed")
+                failure = SubElement(case, tag, message=xml_text(outcome.why), type=kind)
                 log = [*log_tail(outcome.log), f"log: {outcome.log}"] if outcome.log else [outcome.why]
                 failure.text = xml_text("\n".join(log))
             elif outcome.status in (SKIPPED, IGNORED):

@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, IGNORED, OUTAGE, RECALLED, SKIPPED, Outcome
 from pipeline.core.text import count_words, duration, target_count
 
 OUTCOME_LINES = {
     BUILT: "built {name}  {time}{again}",
     RECALLED: "recalled {name}",
     FAILED: "failed {name} ({how})",
+    OUTAGE: "outage {name} ({how})",
     SKIPPED: "skipped {name} ({why})",
     IGNORED: "ignored {name}",
 }
@@ -30,7 +31,8 @@ def outcome_line(name: str, outcome: Outcome) -> str:
     attempts = f"{outcome.attempts} attempts" if outcome.attempts > 1 else ""
     time, again = duration(outcome.seconds), f" ({attempts})" if attempts else ""
     how = ", ".join([clean_line(outcome.why), *filter(None, [attempts, time if outcome.end else ""])])
-    return OUTCOME_LINES[outcome.status].format(name=name, time=time, why=outcome.why, how=how, again=again)
+    line = OUTCOME_LINES[OUTAGE if outcome.outage else outcome.status]
+    return line.format(name=name, time=time, why=outcome.why, how=how, again=again)
 
 
 # What a person asked of a run while it was built.
@@ -56,12 +58,13 @@ def failure_lines(outcome: Outcome) -> list[str]:
 def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
     """Format totals: `9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`."""
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
-    left = counts.get(SKIPPED, 0)
+    left, out = counts.get(SKIPPED, 0), counts.get(OUTAGE, 0)
     targets = target_count(total)
-    if not (built or recalled or failed or ignored or left):
+    if not (built or recalled or failed or ignored or left or out):
         return f"up to date: {targets}"
-    fresh = total - built - recalled - failed - ignored - left
-    more = "".join(f", {n} {word}" for n, word in ((ignored, "ignored"), (left, "not run")) if n)
+    fresh = total - built - recalled - failed - ignored - left - out
+    rest = ((out, "kept back by an outage"), (ignored, "ignored"), (left, "not run"))
+    more = "".join(f", {n} {word}" for n, word in rest if n)
     return f"{targets}: {built} built, {recalled} recalled, {fresh} fresh, {failed} failed{more} in {duration(seconds)}"
 
 

@@ -13,7 +13,7 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target, room_label
-from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, OUTAGE, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import duration, target_count
 from pipeline.views.events import Build
 from pipeline.views.lines import clean_line, encodable, failure_lines, outcome_line, steering_line
@@ -23,7 +23,7 @@ from pipeline.views.reporters import Console
 RUNNING_SHOWN = 8
 BAR_WIDTH = 24
 PLAIN, BOLD, DIM, RED, GREEN, CYAN = "", "1", "2", "31", "32", "36"
-STYLE = {BUILT: GREEN, RECALLED: CYAN, FRESH: DIM, FAILED: RED, SKIPPED: DIM, IGNORED: DIM}
+STYLE = {BUILT: GREEN, RECALLED: CYAN, FRESH: DIM, FAILED: RED, OUTAGE: RED, SKIPPED: DIM, IGNORED: DIM}
 
 Span = tuple[str, str]  # style, text
 
@@ -254,6 +254,11 @@ class LiveConsole(Console):
     def steered(self, run: str, request: Mapping[str, Any]) -> None:
         self.screen.say(steering_line(run, request))
 
+    def target_waits(self, target: Target, wait: Wait) -> None:
+        """Show it beside the target, and let a line stay: by the morning the display has forgotten it."""
+        self.target_progress(target, f"waits: {wait.line}")
+        self.screen.say(f"{target.name}: waits: {clean_line(wait.line)}")
+
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         with self._lock:
             super().target_ended(target, outcome)
@@ -265,7 +270,7 @@ class LiveConsole(Console):
 
     def write_outcome(self, target: Target, outcome: Outcome) -> None:
         if self.progress.worth_a_line(target, outcome):
-            line, word = outcome_line(target.name, outcome), outcome.status
+            line, word = outcome_line(target.name, outcome), OUTAGE if outcome.outage else outcome.status
             self.screen.say(paint(word, STYLE[word], self.look) + line.removeprefix(word))
             for more in failure_lines(outcome):
                 self.screen.say(more)

@@ -16,7 +16,7 @@ from io import StringIO
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, OUTAGE, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.views.events import Build, Recorder, Reporter
 from pipeline.views.lines import (
     clean_line,
@@ -76,6 +76,7 @@ def task_record(name: str, outcome: Outcome) -> dict[str, Any]:
         "seconds": outcome.seconds if ran else None,
         "attempts": outcome.attempts,
         "exit": outcome.exit if ran or outcome.status == FAILED else None,
+        "outage": outcome.outage or None,
         "why": outcome.why,
         "log": outcome.log,
     }
@@ -112,8 +113,12 @@ class Console(Reporter):
     def steered(self, run: str, request: Mapping[str, Any]) -> None:
         self.write([steering_line(run, request)])
 
+    def target_waits(self, target: Target, wait: Wait) -> None:
+        self.write([f"{target.name}: waits: {clean_line(wait.line)}"])
+
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
+        word = OUTAGE if outcome.outage else outcome.status
+        self._counts[word] = self._counts.get(word, 0) + 1
         if outcome.status in self.shown and (self._verbose or not self._is_minor(target, outcome)):
             self.write_outcome(target, outcome)
 
@@ -177,7 +182,8 @@ class ReporterGroup(Reporter):
     begin, initialize, stopping = _to_each("begin"), _to_each("initialize"), _to_each("stopping")
     target_started, target_ended = _to_each("target_started"), _to_each("target_ended")
     target_progress, target_process = _to_each("target_progress"), _to_each("target_process")
-    steered, remark, round_ended = _to_each("steered"), _to_each("remark"), _to_each("round_ended")
+    target_waits, steered = _to_each("target_waits"), _to_each("steered")
+    remark, round_ended = _to_each("remark"), _to_each("round_ended")
 
     def complete_run(self) -> None:
         """End all reporters, also when one of them could not write."""

@@ -16,6 +16,7 @@ from pipeline.build.names import COMMANDS
 from pipeline.commands.command import MEANINGLESS_OPTIONS
 from pipeline.commands.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, OUTPUT_CLOSED
 from pipeline.core.outcome import FRESH, Outcome
+from pipeline.errors import UNAVAILABLE
 from pipeline.goals.bank import Bank
 from pipeline.lean.model import ERRORS, Theorem
 from pipeline.ledger.model import ATTEMPT_COLUMNS, GOAL_COLUMNS
@@ -90,7 +91,7 @@ def test_every_exit_code_is_documented() -> None:
     table = section(WORDS, "## Exit codes")
     assert not [
         code
-        for code in (0, FAILED, BAD_INPUT, BROKEN, LOCKED, OUTPUT_CLOSED, 130, 143)
+        for code in (0, FAILED, BAD_INPUT, BROKEN, UNAVAILABLE, LOCKED, OUTPUT_CLOSED, 130, 143)
         if not re.search(rf"^\| .*\b{code}\b.* \|", table, re.M)
     ]
 

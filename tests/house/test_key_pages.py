@@ -17,7 +17,7 @@ from pipeline.spec_fields import Field
 from pipeline.steps import read as steps
 from pipeline.tree import read as tree
 from pipeline.tree.spec import checks, score, sweep
-from pipeline.tree.spec.roles import BACKENDS
+from pipeline.tree.spec.roles import BACKENDS, CODER_FIELDS, PROMPT_FIELDS
 
 DOCS = Path(pipeline.__file__).parent.parent / "docs"
 
@@ -52,7 +52,7 @@ def flag_rows(fields: Iterable[Field]) -> list[str]:
 
 
 def backend(name: str) -> list[str]:
-    return key_rows(each for each in BACKENDS[name] if each.key not in ("backend", "prompt"))
+    return key_rows(each for each in BACKENDS[name] if each not in PROMPT_FIELDS and each.key != "backend")
 
 
 TABLES = {
@@ -69,7 +69,11 @@ TABLES = {
         "## Keys of `budget`": key_rows(tree.BUDGET),
     },
     "tree-command.md": {"## Flags": flag_rows(tree.SPEC.flags)},
-    "backends.md": {f"## `{name}`": backend(name) for name in BACKENDS if name != "none"},
+    "backends.md": {
+        "## Prompts": key_rows(PROMPT_FIELDS),
+        "## Keys of a coder": key_rows(CODER_FIELDS),
+        **{f"## `{name}`": backend(name) for name in BACKENDS if name != "none"},
+    },
     "proof-keys.md": {
         "## Keys of the spec": key_rows(proof.SPEC),
         "## Keys of a strategy": key_rows(proof.STRATEGY),

@@ -86,6 +86,7 @@ class Search:
             "ideas_per_node": len(ideas) or 1,
             "max_depth": 1,
             "sweep_config_limit": 3,
+            "patience": 0,
             "roles": {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": {"backend": "patches"}},
             "sweep": command("sh {in} {results} {limit}", "sweep.sh"),
             "metrics": {"gain": {"primary": True}, "risk": {"better": "lower", "guard": True}},

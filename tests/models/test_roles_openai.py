@@ -323,9 +323,9 @@ def test_a_search_goes_on_where_an_outage_has_stopped_it(
     ideas = {"backend": "openai", "url": url, "model": "m", "timeout": 0.5, "retries": 0}
     project.write("agent.coder", 'echo gain=12 > "plus/$(basename "$PWD")"\n')
     search = Search(project, {}, roles={"ideas": ideas, "coder": agent("coder")}, ideas_per_node=2)
-    stopped = search.build(code=1)
+    stopped = search.build(code=69)
     held.set()
-    assert "failed x:d0.n0.i0.idea" in stopped.out
+    assert "outage x:d0.n0.i0.idea" in stopped.out
     assert len(server.seen) == 1
     assert not (search.root / "runs/x/node_ideas").exists()
     server.replies = [said(IDEA)]

@@ -105,7 +105,7 @@ def test_a_replay_that_misses_an_answer_fails_and_is_nobodys_failure(project: Pr
     search = full(project)
     (search.root / "recorded").mkdir()
     search.spec(roles={**search.keys["roles"], "coder": {"backend": "replay", "folder": "recorded"}})
-    said = search.build(code=1)
+    said = search.build(code=69)
     assert "no answer is recorded in recorded for call" in said.out + said.err
     assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
 
@@ -187,17 +187,59 @@ def test_whatever_a_coder_does_only_the_difference_in_files_counts(project: Proj
     assert not [*(search.root / "runs/x/cand").iterdir()]
 
 
-def test_an_answer_that_cannot_be_used_was_paid_for_all_the_same(project: Project) -> None:
-    """And the next round is told what was wrong with it."""
+@pytest.mark.parametrize("repairs", [2, 0])
+def test_an_answer_that_cannot_be_used_was_paid_for_all_the_same(project: Project, repairs: int) -> None:
+    """And the coder is told what was wrong with it: at once, or in the next round."""
     good = adding("plus/good", "gain=12").replace("\\", "\\\\")
     answers = "case $prompt in *'does not apply'*) cat good;; *) cat bad;; esac\n".replace("cat ", 'cat "$project"/')
     search = looped(project, answers, max_review_rounds=1)
     project.write("good", f"```diff\n{good}```\n")
     project.write("bad", f"```diff\n{adding('plus/start', 'gain=99')}```\n")
+    search.spec(roles={**search.keys["roles"], "coder": agent("coder", max_repairs=repairs)})
     search.build()
     assert [call["role"] for call in calls(search)] == ["coder", "coder", "reviewer"]
-    assert "the patch does not apply" in review(search, 1)
+    assert ("the patch does not apply" in review(search, 1)) == (not repairs)
+    assert candidate(search)["rounds"] == (1 if repairs else 2)
     assert search.why("d0.n0.i0") == "d1.n0"
+
+
+@pytest.mark.parametrize("rounds", [1, 0])
+def test_a_failed_test_goes_back_to_the_coder_with_its_output(project: Project, rounds: int) -> None:
+    """And a kill before the coder has answered changes nothing in what it is asked."""
+    coder = "case $prompt in *'seed 7 is bad'*) x=;; *) x='# broken';; esac; echo gain=12 $x > plus/a\n"
+    search = looped(project, coder, **TESTED, max_test_rounds=rounds)
+    project.write("tests.sh", 'if grep -q broken plus/*; then echo "$PWD: seed 7 is bad in 0.$$ s"; exit 1; fi\n')
+    search.spec()
+    search.build()
+    asked = [call for call in calls(search) if call["role"] == "coder"]
+    assert len(asked) == 1 + rounds
+    assert search.why("d0.n0.i0") == ("d1.n0" if rounds else "failed: tests: exit status 1")
+    assert candidate(search).get("test_rounds") == (rounds or None)
+    if rounds:
+        assert "The tests failed: exit status 1" in asked[1]["prompt"]
+        assert "seed 7 is bad in … s" in asked[1]["prompt"]
+        assert str(search.root) not in asked[1]["prompt"]
+        assert "seed 7 is bad" in review(search, 1)
+
+
+def test_changing_how_often_a_coder_hears_of_tests_asks_nobody_again(project: Project) -> None:
+    search = looped(project, EDIT, **TESTED)
+    search.build()
+    search.executed()
+    search.spec(max_test_rounds=3)
+    search.build()
+    assert not [line for line in search.executed() if "coder" in line]
+
+
+@pytest.mark.parametrize("keep", ["keep", "drop"])
+def test_what_a_program_changed_before_it_failed_is_kept_where_the_spec_says_so(project: Project, keep: str) -> None:
+    search = looped(project, "echo gain=12 > plus/a; echo out of turns; exit 3\n")
+    search.spec(roles={**search.keys["roles"], "coder": agent("coder", partial=keep)})
+    search.build()
+    kept = keep == "keep"
+    assert candidate(search).get("partial") == ("sh: exit status 3: out of turns" if kept else None)
+    assert search.why("d0.n0.i0") == ("d1.n0" if kept else "failed: sh: exit status 3: out of turns")
+    assert [call["exit"] for call in calls(search)] == ([3, 0, 0] if kept else [3])
 
 
 def test_a_coder_that_hangs_is_ended_with_whatever_it_left_running_and_asked_again(project: Project) -> None:
@@ -205,7 +247,7 @@ def test_a_coder_that_hangs_is_ended_with_whatever_it_left_running_and_asked_aga
     search = looped(project, hangs)
     roles = search.keys["roles"]
     search.spec(roles={**roles, "coder": agent("coder", timeout=0.5)})
-    assert "sh: timed out after 0.5 s: there was no answer in time" in search.build(code=1).out
+    assert "sh: timed out after 0.5 s: there was no answer in time" in search.build(code=69).out
     assert ends(int(project.read("pids")))
     project.write("agent.coder", EDIT)
     search.build()
@@ -223,7 +265,7 @@ def test_an_outage_of_a_coders_service_spends_no_slot_and_its_cost_is_counted_la
     usage = {"text": "result", "usd": "total_cost_usd"}
     search.spec(roles={**roles, "coder": agent("coder", usage=usage), "reviewer": {"backend": "none"}})
     for _ in range(2):
-        said = search.build(code=1)
+        said = search.build(code=69)
         assert "exit status 1: Credit balance is too low: the service refuses; build again" in said.out
     assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
     project.write("agent.coder", f"{EDIT} {TELLS} false 1.5 Done.\n")
@@ -237,7 +279,7 @@ def test_a_coder_that_ends_well_though_its_model_was_not_reached_has_not_failed(
     """As aider does; one that was reached in the end has answered."""
     refused = "echo litellm.AuthenticationError: AuthenticationError: OpenAIException - no such key\n"
     search = looped(project, refused)
-    assert "coder: litellm.AuthenticationError" in search.build(code=1).out
+    assert "coder: litellm.AuthenticationError" in search.build(code=69).out
     project.write("agent.coder", refused + EDIT)
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
@@ -276,7 +318,7 @@ def test_a_program_that_is_missing_fails_the_target_and_nobody_else(project: Pro
     search = full(project)
     roles = search.keys["roles"]
     search.spec(roles={**roles, role: {"backend": "command", "run": ["no-such-agent"]}})
-    said = search.build(code=1)
+    said = search.build(code=69)
     assert f"{role}: cannot start 'no-such-agent'" in said.out + said.err
     assert not [*(search.root / "runs/x/eval").glob("d0.n0.i0/candidate.json")]
     search.executed()

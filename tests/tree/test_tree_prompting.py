@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from kit.project import ROOT
 
 from pipeline.tree.rules.assignment import SECTIONS, parse_idea
+from pipeline.tree.rules.edits import diff_in_answer, read_answer
 from pipeline.tree.rules.prompts import (
+    FORM_WRITTEN,
     NEEDED_NAMES,
     PROMPT_NAMES,
-    diff_in_answer,
     prompt_mistakes,
     render_prompt,
     review_verdict,
 )
-from pipeline.tree.run.ideas import default_prompt_path
+from pipeline.tree.run.prompting import default_prompt_path
 from pipeline.tree.spec.roles import ROLE_BACKENDS
 
 
@@ -43,7 +44,9 @@ def test_our_prompts_are_shipped() -> None:
 def test_our_prompts_ask_for_what_is_understood() -> None:
     shown = default_prompt_text("ideas")[default_prompt_text("ideas").index(f"{SECTIONS[0]}:") :]
     assert parse_idea(shown).defects == ()
-    assert diff_in_answer(default_prompt_text("coder")).startswith("diff --git a/path/to/file")
+    form = read_answer(FORM_WRITTEN, whole_files=True)
+    assert [edit.path for edit in form.edits] == ["src/model.py"]
+    assert not form.mistakes
     assert review_verdict("APPROVE") is True
     assert review_verdict("REJECT") is False
     assert "a single word, APPROVE or REJECT" in default_prompt_text("reviewer")
@@ -61,7 +64,11 @@ def test_a_template_without_mistakes_can_be_filled_with_anything(text: str, valu
     ("role", "template", "says"),
     [
         ("planner", "on\n$ide", ["line 2: $ide is unknown in a prompt for planner; did you mean 'idea'?", "$idea is"]),
-        ("planner", "$idea $diff", ["line 1: $diff is unknown in a prompt for planner; allowed: context, idea"]),
+        (
+            "planner",
+            "$idea $diff",
+            ["line 1: $diff is unknown in a prompt for planner; allowed: context,"],
+        ),
         ("planner", "${idea} costs 5 $", ["line 1: a $ that is meant as such is written twice: $$"]),
         ("planner", "$idea $5", ["line 1: a $"]),
         ("planner", "$idea ${context", ["line 1: a $"]),

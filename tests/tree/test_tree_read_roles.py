@@ -171,7 +171,7 @@ def test_the_snippets_in_the_documentation_are_read(block: str) -> None:
 
 @pytest.mark.parametrize("name", spec_roles.BACKENDS)
 def test_every_key_of_a_backend_is_documented_and_no_other(name: str) -> None:
-    keys = {*spec_roles.BACKENDS[name].fields} - {"backend", "prompt"}
+    keys = {*spec_roles.BACKENDS[name].fields} - {"backend", *(each.key for each in spec_roles.PROMPT_FIELDS)}
     assert {*re.findall(r"^\| `(\w+)` \|", section(f"`{name}`"), re.MULTILINE)} == keys
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from math import fsum
 
@@ -20,7 +20,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.scoring import PAIRED, best_config, column_by_config, compare_configs, means_by_config
 from pipeline.tree.run.ideas import cost_of_calls
-from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, read_events
+from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, outage_stop, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.spec.model import Params
 
@@ -291,7 +291,7 @@ def whole_manifest(
             "root_baseline_csv_path": at.csv(positions.ROOT),
             "root_baseline_csv_sha256": records.sha(at.csv(positions.ROOT)),
         },
-        "state": _state(records, nodes, evaluations),
+        "state": _state(records, nodes, evaluations, events),
         "tasks": [{name: entry[name] for name in TASK_FIELDS} for entry in evaluations.values()],
         "nodes": nodes,
         "evaluations": evaluations,
@@ -301,7 +301,9 @@ def whole_manifest(
     }
 
 
-def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[str, Record]) -> Record:
+def _state(
+    records: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[str, Record], events: Iterable[Record]
+) -> Record:
     promotions, assignments = records.promotions, records.assignments
     expanded: dict[str, list[str]] = {str(depth): [] for depth in promotions}
     for name, each in nodes.items():
@@ -313,7 +315,7 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
     left = os.listdir(candidates) if swept else []
     return {
         "current_depth": len(promotions),
-        "stop_reason": next(reversed(promotions.values()))["stop_reason"] if promotions else None,
+        "stop_reason": _stop_reason(records, events),
         "frontier_node_ids": [name for name, each in nodes.items() if each["status"] == FRONTIER],
         "expanded_node_ids_by_depth": expanded,
         "completed_depths": [*promotions],
@@ -323,6 +325,14 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
         "deferred_cleanup": [f"{candidates}/{name}" for name in sorted(left)],
         **_budget_state(records),
     }
+
+
+def _stop_reason(records: RunRecords, events: Iterable[Record]) -> str | None:
+    """The reason of the search to stop; or that of an outage, until the next build of it begins."""
+    last = next(reversed(records.promotions.values()), None)
+    out = None if last and last["stop_reason"] else outage_stop(events)
+    reason: str | None = out["stop_reason"] if out else last["stop_reason"] if last else None
+    return reason
 
 
 def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]) -> Record:

@@ -142,7 +142,7 @@ def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[st
             folders.add(path)
     forms = {*map(_form, outputs), *map(_form, folders)}
     events = read_events(RunLayout(run).of_run(EVENTS))
-    positions = {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
+    positions = {event[name] for event in events for name in ("eval_id", "node_id") if event.get(name)}
     found = [
         (path, "is no file of this search", "move it away, or remove it")
         for path in _foreign_paths(top, top, outputs, folders)

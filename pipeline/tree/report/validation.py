@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.text import plural
 from pipeline.tree.report import storage_checks as storage
 from pipeline.tree.report.manifest import LIFECYCLE_FIELDS, fold_manifest
@@ -112,6 +113,8 @@ def _stop_faults(manifest: Manifest) -> Iterator[tuple[str, str]]:
     state, config = manifest["state"], manifest["run_config"]
     stop, current = state["stop_reason"], state["current_depth"]
     where, mistakes = "state.stop_reason", _stop_mistakes(manifest)
+    if stop in OUTAGE_WORDS:  # of one build, not of the search
+        return
     if stop is None and current >= config["max_depth"]:
         yield where, f"is missing, though all {current} depths are done"
     elif stop is None and current and not state["frontier_node_ids"] and config["stop_on_empty_frontier"]:

@@ -11,7 +11,9 @@ canary     data cut off, and whether earlier decisions change
 measure    the stages test, checks, sweep, row and gather
 verdicts   the stages score, pair, weigh, settle, cascade and join
 noise      noise of the measurements, for `coppice calibrate`
+prompting  what prompts are made of: records, files, the brief
 ideas      asking a role, and the stages that get ideas
+answers    the change in a coder's answer, as a commit
 implement  the stages that implement an idea: planner, coder and reviewer, or a person
 nodes      the stages root, start and node; the records of the nodes to come
 decisions  the stages assign and promote, and the table of all stages that decide

@@ -13,20 +13,32 @@ import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
+from queue import SimpleQueue
 from typing import NamedTuple
 
+from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING, Wait
 from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.confine import landlock_version
-from pipeline.machine.failures import NOT_FOUND, FailureFacts, describe_exit, describe_start_failure, outage_reason
-from pipeline.machine.job import Job, StageFailed
-from pipeline.machine.process import Exit
+from pipeline.machine.failures import (
+    FROM_OUTSIDE,
+    NOT_FOUND,
+    FailureFacts,
+    describe_exit,
+    describe_start_failure,
+    full_disk,
+    outage_reason,
+    signal_of,
+)
+from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
+from pipeline.machine.patience import Pauses, sleep_until
+from pipeline.machine.process import BuildStopping, Exit
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason
+from pipeline.tree.run.protect import command_shield, start_watch, tamper_reason, tree_void_reason
 from pipeline.tree.run.records import CommandCost, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
@@ -85,29 +97,71 @@ class CommandRequest(NamedTuple):
 
 
 def run_command(job: Job, request: CommandRequest) -> CheckoutRun:
-    """Run a command, again as often as the spec allows; an outage or a changed record fails the target."""
+    """Run a command, again as often as the spec allows; a changed record fails the target, an outage keeps it back."""
     repo = RunRepo(job.target.run)
     commit = repo.commit(request.where)
     tree = tree_hash(repo.path, commit)
     if read_text(job.reads["tree"][0]).strip() != tree:  # a changed record must not choose the code
         raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
-    if why := job_void_reason(job, tree):
+    return run_on_commit(job, request, repo, commit)
+
+
+def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str) -> CheckoutRun:
+    """Run a command on a commit that is there, whatever the records say of its position."""
+    if why := tree_void_reason(job, tree_hash(repo.path, commit)):
         return NOTHING_RAN._replace(why=why)
     # a root that cannot be measured is no result: its target fails, and the next build tries it again
     retries = job.target.limits.retries if isinstance(request.where, EvalSlot) else 0
-    begun, attempt = time.monotonic(), 0
+    seconds, attempt, kills = 0.0, 0, _Kills(job.target.limits.patience or 0.0)
     while True:
-        attempt += 1
+        begun = time.monotonic()
         with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
             once = _run_once(job, request, worktree)
-        if once.outage:  # tried `eval_retries` times at once, then by the next build
+        if why := _outage_reason(once, request):
             keep_printed(job, request.log)
             delete_tree(request.output)
-            status = once.exit if once.exit >= 0 else 128 - once.exit
-            raise StageFailed(f"{once.why}: {once.outage}, which says nothing of the candidate; build again", status)
+            kills.check(job, once, why)
+            note_in_log(job.log, f"{why}; run again")
+            write(request.log, b"")  # what the next run prints is all that counts
+            continue
+        attempt, seconds = attempt + 1, seconds + time.monotonic() - begun
         if once.ok or once.void or attempt > retries or job.processes.stopping:
-            return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
+            return once._replace(seconds=seconds, attempts=attempt)
         note_in_log(request.log, f"attempt {attempt} failed: {once.why}")
+
+
+# So often is a command that was killed from outside run again in one build.
+MOST_KILLS = 3
+
+
+class _Kills:
+    """Commands of one target that were killed from outside."""
+
+    def __init__(self, patience: float) -> None:
+        self._count, self._pauses = 0, Pauses(patience)
+
+    def check(self, job: Job, once: CheckoutRun, why: str) -> None:
+        """Wait before the command is run again; raise StageOutage where that does not help, or not any more."""
+        if job.processes.stopping:
+            raise BuildStopping
+        if not once.outage:
+            raise NoRoom(why)
+        if signal_of(Exit(once.exit)) not in FROM_OUTSIDE:
+            raise StageOutage(f"{why}; build again", PROGRAM_MISSING)
+        self._count, seconds = self._count + 1, self._pauses.next_pause()
+        if self._count > MOST_KILLS or seconds is None:
+            raise StageOutage(f"{why}; build again", KILLED_FROM_OUTSIDE)
+        wait = Wait(job.target.stage, "killed", why, seconds)
+        job.say(wait)
+        sleep_until(job.processes, SimpleQueue(), wait.seconds)
+
+
+def _outage_reason(once: CheckoutRun, request: CommandRequest) -> str:
+    """Reason why a run says nothing of the candidate; empty if it does."""
+    if once.outage:
+        return f"{once.why}: {once.outage}, which says nothing of the candidate"
+    full = "" if once.ok or once.void else full_disk([request.output, request.log])
+    return f"{once.why}: {full}" if full else ""
 
 
 def keep_printed(job: Job, log: str) -> None:
@@ -137,11 +191,13 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
         except OSError as error:
             why, status = describe_start_failure(error, words[0])
             if not _is_inside(words[0], folder):
-                raise StageFailed(why, status) from error
+                raise (
+                    StageOutage(why, PROGRAM_MISSING) if status == NOT_FOUND else StageFailed(why, status)
+                ) from error
             ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
-    missing = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
-    outage = "" if foul else outage_reason(FailureFacts(ended, missing=missing))
+    lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
+    outage = "" if foul else outage_reason(FailureFacts(ended, missing=lacks))
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
     shield_used = watched.shield if watched else None

@@ -5,19 +5,27 @@ States of a call, by its key (role, prompt, files):
 
     none -> answered          kept, and used again by the same target
     none -> failed            kept with its cost; asked again, `eval_retries` times at most
-    none -> service at fault  its cost is kept; the target fails, is tried again by `build/make`, and by the next build
+    none -> service at fault  its cost is kept; the call waits and is made again, until patience is over: then it is
+                              an outage of the target, and the next build asks
 
 The default prompts are files in prompts/ beside this module."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from pipeline.machine.job import Job, StageFailed
+from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
+from pipeline.errors import NO_ROOM
+from pipeline.machine.failures import describe_unwritten
+from pipeline.machine.job import Job, StageFailed, StageOutage
+from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
+from pipeline.machine.process import BuildStopping
 from pipeline.models.ask import ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
@@ -26,15 +34,39 @@ from pipeline.store.noop import folder
 from pipeline.store.steering import claim_slot
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.positions import RunLayout, own_name, slot_of
-from pipeline.tree.rules.prompts import history_section, prompt_mistakes, render_prompt
+from pipeline.tree.rules.prompts import history_section
+from pipeline.tree.run.prompting import PromptValues, fill_template
 from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import sealed_paths
 from pipeline.tree.spec.model import DRY, GIVEN, MANUAL
 
+# Keys of a role that may differ where the same service is asked.
+ASKED_DIFFERENTLY = (
+    "prompt", "context_tokens", "timeout", "retries", "price", "usage", "temperature", "seed", "max_tokens", "folder",
+    "max_repairs", "partial",
+)  # fmt: skip
+# Outages of one answer, which may have been paid for: so many in a row for one question, and no more are tried.
+OF_ONE_ANSWER, MOST_PAID = ("malformed", "time-out"), 3
 
-def default_prompt_path(role: str) -> str:
-    return os.path.join(os.path.dirname(__file__), "prompts", f"{role}.md")
+
+class _Outages:
+    """Outages of one question in a row."""
+
+    def __init__(self) -> None:
+        self._maybe_paid, self._since = 0, 0.0
+
+    def check(self, service: Service, problem: BackendUnavailable) -> None:
+        """Raise StageOutage where waiting does not help, or was tried often enough."""
+        if not problem.kind:
+            raise StageOutage(str(problem), MODEL_UNAVAILABLE) from problem
+        self._maybe_paid = self._maybe_paid + 1 if problem.kind in OF_ONE_ANSWER else 0
+        if self._maybe_paid == 1:
+            self._since = service.out_since
+        if self._maybe_paid == MOST_PAID:
+            if service.out_since == self._since:  # nobody else has got an answer meanwhile
+                service.give_up()
+            raise StageOutage(f"{problem}; {MOST_PAID} times in a row", MODEL_UNAVAILABLE) from problem
 
 
 class RoleAsker(NamedTuple):
@@ -62,11 +94,7 @@ class RoleAsker(NamedTuple):
         return cls(job, in_full, calls, ground)
 
     def prompt(self, role: str, values: Mapping[str, str]) -> str:
-        path = self.job.reads.get(f"{role}_prompt", [default_prompt_path(role)])[0]
-        template = read_text(path)
-        if wrong := prompt_mistakes(role, template):
-            raise StageFailed(f"{path}: {wrong[0]}", 2)
-        return render_prompt(template, values)
+        return fill_template(self.job.reads, role, values)
 
     def earlier_call(self, role: str, prompt: str) -> Call | None:
         """The last settled call for a prompt; None while it may be tried once more."""
@@ -88,32 +116,72 @@ class RoleAsker(NamedTuple):
             return recorded_answer(earlier)
         question = self.question(role, prompt, where)
         answer = self.ask_with_retries(question)
-        self.calls.append(answered_call(self.roles[role], question, answer))
+        self.keep(answered_call(self.roles[role], question, answer))
         return answer
+
+    def keep(self, call: Call) -> None:
+        """Keep a call that ended, which may have cost money: a full disk is waited for."""
+        pauses = Pauses(self.job.target.limits.patience or 0.0)
+        while True:
+            try:
+                return self.calls.append(call)
+            except OSError as error:
+                if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
+                    raise
+                self.job.say(Wait(call.role, "disk full", describe_unwritten(error), seconds))
+                sleep_until(self.job.processes, SimpleQueue(), seconds)
 
     def question(self, role: str, prompt: str, where: str) -> Question:
         return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
 
-    def ask_with_retries(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
-        """Ask as often as the spec allows, calling `again` before each retry; failures are kept with their cost."""
-        backend, sealed = self.roles[question.role], tuple(sealed_paths(self.job))
-        context = CallContext(self.job.processes, self.job.target.run, sealed)
+    def ask_with_retries(
+        self,
+        question: Question,
+        again: Callable[[], object] = lambda: None,
+        check: Callable[[Answer], object] = lambda answer: None,
+    ) -> Answer:
+        """Ask as often as the spec allows, calling `again` before each retry; failures are kept with their cost.
+
+        An outage is waited for, and is none of the retries; `check` may find one in an answer."""
+        backend = self.roles[question.role]
+        service, outages = self._service(backend), _Outages()
         while True:
             try:
-                return ask(backend, question, context)
+                with service.turn(self.job, question.role) as turn:
+                    return self._ask_once(question, turn, check)
             except BackendUnavailable as problem:
-                raise self.unanswered(question, problem) from problem
+                if problem.usage != FREE:
+                    self.keep(failed_call(backend, question, problem))
+                if self.job.processes.stopping:
+                    raise BuildStopping from problem
+                outages.check(service, problem)
             except CallFailed as failure:
-                self.calls.append(failed_call(backend, question, failure))
+                self.keep(failed_call(backend, question, failure))
                 if not self._settled_calls(question.role, question.prompt)[1] or self.job.processes.stopping:
                     raise
-                again()
+            again()
 
-    def unanswered(self, question: Question, problem: BackendUnavailable) -> StageFailed:
-        """The failure of a target whose question got no answer; a cost is kept, to be counted with the answer."""
-        if problem.usage != FREE:
-            self.calls.append(failed_call(self.roles[question.role], question, problem))
-        return StageFailed(str(problem), 1)
+    def _ask_once(self, question: Question, turn: ServiceTurn, check: Callable[[Answer], object]) -> Answer:
+        """Ask, and tell the others who ask the same backend what came of it."""
+        context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
+        try:
+            answer = ask(self.roles[question.role], question, context)
+            check(answer)
+        except BackendUnavailable as problem:
+            if problem.kind:
+                turn.failed(RefusedTry(problem.kind, str(problem), problem.after))
+            raise
+        except CallFailed:
+            turn.succeeded()
+            raise
+        turn.succeeded()
+        return answer
+
+    def _service(self, backend: Mapping[str, Any]) -> Service:
+        """The service behind a backend: roles that ask in the same way share it."""
+        services = self.job.shared.get(Services, Services)
+        keys = {name: value for name, value in backend.items() if name not in ASKED_DIFFERENTLY}
+        return services.of((json.dumps(keys, sort_keys=True), self.job.target.limits.patience))
 
     def journal_bytes(self) -> bytes:
         return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
@@ -176,10 +244,13 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
-    values = {"context": history_section(context, before), "constraints": constraints}
     repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
+    commit, brief = repo.commit(slot.place), job.target.params["limits"]["brief"]
+    known = PromptValues(job.target.run, repo.path, slot.place, brief, asking.roles)
+    history = history_section(context, before, known.reasons(context["tried"]))
+    values = known.of_role("ideas", context["tree"], {"context": history, "constraints": constraints})
     try:
-        with repo.checkout(f"{slot}.idea", repo.commit(slot.place)) as worktree:
+        with repo.checkout(f"{slot}.idea", commit) as worktree:
             return IdeaAnswer(asking.ask("ideas", values, worktree.path).text.strip() + "\n", backend)
     except CallFailed as failure:
         return IdeaAnswer("", backend, str(failure))

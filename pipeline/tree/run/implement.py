@@ -4,8 +4,10 @@ States of the work on one idea:
 
     start -> planned           the planner's answer, if there is one
     planned -> coded           the coder changes a worktree; without any change it is told so, and has another round
+    coded -> coded             its answer cannot be used: it is told what is wrong, `max_repairs` times
     coded -> approved          the reviewer agrees, or there is none
     coded -> planned           the reviewer objects, and rounds are left: the coder goes on from there
+    approved -> planned        the tests fail, and the coder may be told so once more
     coded -> not approved      the rounds are over; the code is kept for people to look at, and goes no further
 
 The commit exists before anything is measured.  Only the difference in files counts, whatever anybody said.  A change
@@ -13,10 +15,13 @@ made by hand is waited for in a worktree of its slot."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import NamedTuple
 
+from pipeline.core.recipe import compact_json
 from pipeline.core.text import join_names
 from pipeline.errors import cut_text
 from pipeline.git.command import CandidateProblem
@@ -25,14 +30,28 @@ from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageFailed
-from pipeline.models.calls import answered_call, failed_call, recorded_answer
-from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
-from pipeline.store.files import append_lines, read_bytes
+from pipeline.models.calls import answered_call, call_key, failed_call, recorded_answer
+from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question
+from pipeline.store.files import append_lines, read_bytes, whole_lines
+from pipeline.store.folders import delete_tree
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.positions import slot_of
-from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
+from pipeline.tree.rules.edits import AnswerChange, read_answer
+from pipeline.tree.rules.positions import RunLayout, slot_of
+from pipeline.tree.rules.prompts import (
+    DEFAULT_REPAIRS,
+    NO_CHANGE_FOUND,
+    context_tokens,
+    failed_tests_text,
+    history_section,
+    repair_text,
+    review_verdict,
+)
+from pipeline.tree.run.answers import CodeState, changed_code
 from pipeline.tree.run.ideas import RoleAsker
+from pipeline.tree.run.measure import try_tests
+from pipeline.tree.run.prompting import PromptValues
+from pipeline.tree.run.protect import load_protected
 from pipeline.tree.run.records import (
     NO_CANDIDATE,
     CandidateRecord,
@@ -41,6 +60,7 @@ from pipeline.tree.run.records import (
     as_json,
     load,
     load_as,
+    read_text,
     save,
     write,
 )
@@ -61,6 +81,7 @@ def by_hand_stage(job: Job) -> None:
 
 
 NOTHING_CHANGED = "nothing was changed"
+KEEP, ENDED_EARLY = "keep", "It ended early: "
 NOT_APPROVED = "the reviewer did not approve it"
 LONGEST_SUBJECT = 72
 SHORTEST_SECRET = 8  # a shorter value may stand in any change
@@ -79,6 +100,8 @@ class Implementation(NamedTuple):
     patch: bytes = b""
     approved: bool = False
     reviews: tuple[str, ...] = ()
+    test_rounds: int = 0
+    partial: str = ""
     left_out: tuple[str, ...] = ()
 
 
@@ -87,13 +110,17 @@ def implement_stage(job: Job) -> None:
     asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
     work = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
     status = COMPLETED if not work.why else SKIPPED if task.empty else FAILED
-    record = CandidateRecord(status, work.why, work.approved, len(work.reviews), [*work.left_out] or None)
+    rounds = min(len(work.reviews), job.target.params["max_review_rounds"] + 1)
+    more = (work.test_rounds or None, work.partial or None, [*work.left_out] or None)
+    record = CandidateRecord(status, work.why, work.approved, rounds, *more)
     save(job.writes["candidate"][0], as_json(record) | (work.candidate or NO_CANDIDATE)._asdict())
     write(job.writes["patch"][0], work.patch)
     write(job.writes["tree"][0], f"{work.candidate.tree}\n" if work.candidate and not work.why else "")
     write(job.writes["calls"][0], asking.journal_bytes())
-    for n, path in enumerate(job.writes.get("reviews", ())):
-        write(path, work.reviews[n] if n < len(work.reviews) else "This round was not held.\n")
+    files = job.writes.get("reviews", ())
+    for n, path in enumerate(files):
+        held = work.reviews[n:] if n + 1 == len(files) else work.reviews[n : n + 1]  # more by tests are in the last
+        write(path, "\n\n".join(held) if held else "This round was not held.\n")
 
 
 class _Work:
@@ -106,6 +133,12 @@ class _Work:
         self.parent = self.repo.chain(code)
         self.roles = job.target.params["roles"]
         self.at = Implementation()
+        self.tree = str(code["tree"])
+        brief = job.target.params["limits"].get("brief", {})  # none where nobody is asked
+        self.known = PromptValues(job.target.run, self.repo.path, self.slot.place, brief, asking.roles)
+        path = RunLayout(job.target.run).of_run("protected.json")
+        self.protected = load_protected(path) if brief.get("protect") else None
+        self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path))
 
     def implementation(self) -> Implementation:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
@@ -135,26 +168,33 @@ class _Work:
         return self._apply_verdict(work._replace(approved=approved, reviews=(review,) if review else ()))
 
     def _code_and_review(self) -> Implementation:
-        """Code and review in rounds, until the reviewer approves or the rounds are over."""
-        objection = "Nothing."
+        """Code, review and test in rounds, until all agree or the rounds are over."""
+        objection, reviews, tests = "Nothing.", int(self.job.target.params["max_review_rounds"]), self.tests.rounds
         with self.repo.checkout(str(self.slot), self.parent) as worktree:
             plan = self._plan(worktree.path)
-            for _ in range(int(self.job.target.params["max_review_rounds"]) + 1):
+            while True:
                 objection = self._round(worktree, plan, objection)
                 self.at = self.at._replace(reviews=(*self.at.reviews, objection))
-                if self.at.approved:
+                if not self.at.approved and not reviews:
                     break
+                if not self.at.approved:
+                    reviews -= 1
+                elif not tests or not (failure := self.tests.failure(self.at.candidate)):
+                    break
+                else:
+                    tests, objection = tests - 1, failure
+                    seen = (*self.at.reviews[:-1], "\n\n".join(filter(None, [self.at.reviews[-1], failure])))
+                    self.at = self.at._replace(reviews=seen, test_rounds=self.at.test_rounds + 1)
         if self.at.candidate is None:
             raise CandidateProblem(objection)
         return self._apply_verdict(self.at)
 
     def _round(self, worktree: Worktree, plan: str, review: str) -> str:
         """Code once and review it: the reviewer's objection, or why there is nothing to review."""
-        prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review})
         try:
-            answer, change = self._code_once(worktree, prompt)
+            answer, change = self._code(worktree, plan, review)
         except CandidateProblem as problem:
-            self.at = self.at._replace(candidate=None, patch=b"")
+            self.at = self.at._replace(candidate=None, patch=b"", approved=False)
             return str(problem)
         candidate = commit_worktree(worktree, self.parent, self._subject())
         junk = tuple(left_out(worktree))
@@ -162,10 +202,37 @@ class _Work:
         if junk:
             append_lines(self.job.log, f"left out of the candidate: {join_names(junk)}\n".encode(errors="replace"))
         if candidate.empty:
+            self.at = self.at._replace(approved=False)
             return NOTHING_CHANGED
         approved, objection = self._review(self.at, plan, answer.text, worktree.path)
         self.at = self.at._replace(approved=approved)
         return objection
+
+    def _code(self, worktree: Worktree, plan: str, review: str) -> tuple[Answer, bytes]:
+        """The coder's answer and change; of one that only writes, after corrections of what could not be used."""
+        role, objection = self.asking.roles["coder"], review
+        only_writes, repairs = context_tokens(role) > 0, int(role.get("max_repairs", DEFAULT_REPAIRS))
+        while True:
+            before = self._state(worktree)
+            values = {"idea": self.idea, "plan": plan, "review": objection}
+            answer, change = self._code_once(worktree, self._prompt("coder", before.tree, values))
+            found = read_answer(answer.text, only_writes) if change == self._patch(before) else AnswerChange()
+            if found.is_empty and (change != self._patch(before) or not only_writes):
+                return answer, change
+            state = CodeState(self.repo.path, self.parent, before.commit, self.protected)
+            made, mistakes = (
+                (None, [NO_CHANGE_FOUND]) if found.is_empty else changed_code(state, found, self._subject())
+            )
+            if made:
+                change = self._patch(made)
+                self._reset(worktree, change)
+                return answer, change
+            if not repairs:
+                raise CandidateProblem("; ".join(mistakes))
+            repairs, objection = repairs - 1, repair_text(review, answer.text, mistakes)
+
+    def _prompt(self, role: str, tree: str, values: Mapping[str, str]) -> str:
+        return self.asking.prompt(role, self.known.of_role(role, tree, values))
 
     def _apply_verdict(self, work: Implementation) -> Implementation:
         """Refuse code that nobody approved, unless the spec lets it proceed."""
@@ -176,59 +243,102 @@ class _Work:
     def _plan(self, folder: str) -> str:
         if self.roles["planner"]["backend"] == NONE:
             return "None."
-        context = history_section(load(self.job.reads["context"][0]), ())
-        return self.asking.ask("planner", {"idea": self.idea, "context": context}, folder).text
+        context = load(self.job.reads["context"][0])
+        history = history_section(context, (), self.known.reasons(context["tried"]))
+        values = self.known.of_role("planner", self.tree, {"idea": self.idea, "context": history})
+        return self.asking.ask("planner", values, folder).text
 
     def _review(self, work: Implementation, plan: str, report: str, folder: str) -> tuple[bool, str]:
         if self.roles["reviewer"]["backend"] == NONE:
             return True, ""
         diff = work.patch.decode(errors="replace")
         values = {"idea": self.idea, "plan": plan or "None.", "diff": diff, "report": report or "Nothing."}
+        assert work.candidate is not None
+        values = self.known.of_role("reviewer", work.candidate.tree, values)
         text = self.asking.ask("reviewer", values, folder).text
         return review_verdict(text) is True, text
 
     def _code_once(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
-        """The coder's answer and change, or those of the last time with the same prompt.
-
-        A coder that changed no file may have answered with a diff."""
+        """The coder's answer and its change of files, or those of the last time with the same prompt."""
         before = self._change(worktree)
         if earlier := self.asking.earlier_call("coder", prompt):
             answer = recorded_answer(earlier)
+            self._note_partial(prompt, answer)
             self._reset(worktree, answer.patch)
-            change = answer.patch
-        else:
-            answer, change = self._ask_coder(worktree, prompt, before)
-        if change == before and (text := diff_in_answer(answer.text)):
-            apply_patch(worktree, text.encode())
-            change = self._change(worktree)
-        return answer, change
+            return answer, answer.patch
+        return self._ask_coder(worktree, prompt, before)
 
     def _ask_coder(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
         """Ask the coder, and keep the answer before anything else is done: it may have cost money."""
         question = self.asking.question("coder", prompt, worktree.path)
-        answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before))
-        if answer.patch:  # recorded elsewhere
-            self._reset(worktree, answer.patch)
+
+        def check(answer: Answer) -> None:
+            if answer.trouble and self._brings_nothing(answer, worktree, before):
+                why = f"coder: {cut_text(answer.trouble)}; build again"
+                raise BackendUnavailable(why, answer.usage, answer.seconds, "server")
+
         coder = self.asking.roles["coder"]
         try:
+            answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before), check)
+        except CallFailed as failure:
+            if coder.get("partial") != KEEP:
+                raise
+            return self._keep_partial(worktree, question, before, failure)
+        if answer.patch:  # recorded elsewhere
+            self._reset(worktree, answer.patch)
+        try:
             change = self._change(worktree)
-            if answer.trouble and change == before and not diff_in_answer(answer.text):
-                why = f"coder: {cut_text(answer.trouble)}; build again"
-                raise self.asking.unanswered(question, BackendUnavailable(why, answer.usage, answer.seconds))
             self._check_keys(change)
         except CandidateProblem as problem:
-            failure = CallFailed(str(problem), 1, answer.usage, answer.seconds)
-            self.asking.calls.append(failed_call(coder, question, failure))
-            raise failure from problem
-        self.asking.calls.append(answered_call(coder, question, answer, change))
+            spoilt = CallFailed(str(problem), 1, answer.usage, answer.seconds)
+            self.asking.keep(failed_call(coder, question, spoilt))
+            raise spoilt from problem
+        self.asking.keep(answered_call(coder, question, answer, change))
         return answer, change
 
-    def _change(self, worktree: Worktree) -> bytes:
+    def _brings_nothing(self, answer: Answer, worktree: Worktree, before: bytes) -> bool:
+        """Check that an answer changes nothing; one that spoils the folder is the candidate's failure."""
+        only_writes = context_tokens(self.asking.roles["coder"]) > 0
+        try:
+            is_empty = not answer.patch and read_answer(answer.text, only_writes).is_empty
+            return is_empty and self._change(worktree) == before
+        except CandidateProblem:
+            return False
+
+    def _keep_partial(
+        self, worktree: Worktree, question: Question, before: bytes, failure: CallFailed
+    ) -> tuple[Answer, bytes]:
+        """Take what a failed call has changed for its answer; its cost is in the call that failed."""
+        change = self._change(worktree)
+        if change == before:
+            raise failure
+        self._check_keys(change)
+        answer = Answer(f"{ENDED_EARLY}{failure}")
+        self.asking.keep(answered_call(self.asking.roles["coder"], question, answer, change))
+        self._note_partial(question.prompt, answer)
+        return answer, change
+
+    def _note_partial(self, prompt: str, answer: Answer) -> None:
+        """Note whether an answer is what a failed call has left: the failure is in the call before it."""
+        key = call_key("coder", prompt, self.asking.ground)
+        failed = [
+            call.error for call in self.asking.calls.read_all() if call.key == key and call.is_settled and call.exit
+        ]
+        is_partial = answer.text.startswith(ENDED_EARLY) and answer.text.removeprefix(ENDED_EARLY) in failed[-1:]
+        self.at = self.at._replace(partial=failed[-1] if is_partial else "")
+
+    def _state(self, worktree: Worktree) -> Candidate:
+        """The files of a worktree as a commit; it may be empty."""
         if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
             raise CandidateProblem("the folder that the coder worked in is gone")
         restore_setup(self.repo.path)
-        made = commit_worktree(worktree, self.parent, self._subject())
+        return commit_worktree(worktree, self.parent, self._subject())
+
+    def _patch(self, made: Candidate) -> bytes:
         return b"" if made.empty else patch_between(self.repo.path, self.parent, made.commit)
+
+    def _change(self, worktree: Worktree) -> bytes:
+        return self._patch(self._state(worktree))
 
     def _check_keys(self, change: bytes) -> None:
         """Refuse a change that holds a key of the coder's environment: it would be recorded, committed and run."""
@@ -241,6 +351,42 @@ class _Work:
         self.repo.candidates.add(str(self.slot), self.parent)
         if change:
             apply_patch(worktree, change)
+
+
+class _TestsInRounds:
+    """Tests that the coder is told of.  Their ends are kept until the target ends: after a kill the same failure is the
+    same question, and its answer was paid for."""
+
+    def __init__(self, job: Job, folder: str) -> None:
+        self.job, self.tests = job, job.target.params["limits"].get("tests", {})
+        self.path, self.log = f"{folder}/tests.jsonl", f"{folder}/tests.log"
+        self.rounds = int(self.tests.get("rounds", 0))
+
+    def failure(self, candidate: Candidate | None) -> str:
+        """The words for the coder; empty when the tests pass, or when a protected file was changed."""
+        if candidate is None:
+            return ""
+        key = sha256(compact_json([candidate.tree, self.tests["command"]]).encode()).hexdigest()
+        if key not in (ends := self._recorded_ends()):
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            ends[key] = self._run(candidate)
+            line = json.dumps({"key": key, "failure": ends[key]}).encode() + b"\n"
+            append_lines(self.path, line, cut=True, durable=True)
+        return ends[key]
+
+    def _recorded_ends(self) -> dict[str, str]:
+        if not os.path.exists(self.path):
+            return {}
+        with open(self.path, "rb") as file:
+            return {each["key"]: each["failure"] for each in map(json.loads, whole_lines(file))}
+
+    def _run(self, candidate: Candidate) -> str:
+        write(self.log, b"")
+        done = try_tests(self.job, self.tests, candidate.commit, self.log)
+        output = read_text(self.log)
+        delete_tree(self.log)
+        folders = {RunRepo(self.job.target.run).candidates.folder: "", os.getcwd(): "{project}"}
+        return "" if done.ok or done.void else failed_tests_text(done.why, output, folders)
 
 
 def _change_from_file(work: _Work) -> bytes:

@@ -23,9 +23,18 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
-from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, CommandRequest, keep_printed, note_in_log, run_command
+from pipeline.tree.run.command import (
+    NOTHING_RAN,
+    CheckoutRun,
+    CommandRequest,
+    keep_printed,
+    note_in_log,
+    run_command,
+    run_on_commit,
+)
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason
 from pipeline.tree.run.records import CommandCost, StepRecord, SweepRecord, load, load_as, read_text, save, write
+from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import Canary, Params
 
 COLUMNS = ("config_id", "params", "seed", "status", "error")
@@ -37,6 +46,22 @@ def test_stage(job: Job) -> None:
     tree = _tree(job)
     done = _run(job, tree, "tests", {}, wants=False)
     _save_step(job, tree, StepRecord(_status(tree, done.why), done.why, done.exit), done.cost)
+
+
+def try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> CheckoutRun:
+    """Run the tests on a commit of which there is no record yet, as `.test` will, for its coder.
+
+    `tests`: as in the limits of the target."""
+    where, repo = positions.slot_of(job.target.name), RunRepo(job.target.run)
+    sealed = {"limits": {"sealed": job.target.params["limits"].get("sealed", [])}}
+    limits = job.target.limits._replace(timeout=tests["timeout"])
+    target = job.target._replace(stage="test", params={**tests["command"], **sealed}, limits=limits)
+    output = positions.RunLayout(job.target.run).of_position(where, "out.tried")
+    request = CommandRequest(where, f"{where}.tried", output, {}, log, wants=False)
+    try:
+        return run_on_commit(job._replace(target=target, reads=tests["reads"]), request, repo, commit)
+    finally:
+        delete_tree(output)
 
 
 def sweep_stage(job: Job) -> None:

@@ -85,9 +85,11 @@ def project_digests(patterns: Iterable[str]) -> dict[str, str]:
 
 def protected_of(job: Job) -> ProtectedFiles | None:
     """The files protected from the commands of this target; None for a spec without `protect:`."""
-    if PROTECTED_PORT not in job.reads:
-        return None
-    record = load(job.reads[PROTECTED_PORT][0])
+    return load_protected(job.reads[PROTECTED_PORT][0]) if PROTECTED_PORT in job.reads else None
+
+
+def load_protected(path: str) -> ProtectedFiles:
+    record = load(path)
     return ProtectedFiles(**record | {"files": {path: TreeEntry(*entry) for path, entry in record["files"].items()}})
 
 
@@ -95,12 +97,17 @@ def job_void_reason(job: Job, tree: str) -> str:
     """The reason not to run the candidate with the files `tree` at all; empty when it may run.
 
     Every stage with the port must ask."""
+    if PROTECTED_PORT in job.reads and tree:
+        RunRepo(job.target.run).commit(position(job.target.name))  # one recalled from the store may not be there yet
+    return tree_void_reason(job, tree)
+
+
+def tree_void_reason(job: Job, tree: str) -> str:
+    """The same for files that are in the run's repository."""
     protected = protected_of(job)
     if protected is None or not tree:
         return ""
-    repo = RunRepo(job.target.run)
-    repo.commit(position(job.target.name))  # one recalled from the store may not be there yet
-    return void_reason(protected, tree_changes(repo.path, protected.tree, tree))
+    return void_reason(protected, tree_changes(RunRepo(job.target.run).path, protected.tree, tree))
 
 
 _RUNNABLE = "100755"

@@ -10,10 +10,11 @@ States of an evaluation, each with the event that leads to it:
     (none) -> queued              queued
     queued -> running             started; `working`, with the id of its process, as each command of it starts
     running -> completed, failed  completed, failed: its last command has ended, and when
-    running, failed -> queued     requeued: the build that ran it is gone
+    running, failed -> queued     requeued: the build that ran it is gone, or what it needs is out
     completed, failed             scored: its comparison is known, by blocks only when all of its depth have ended
 
-A build begins with `build` and ends with `build_ended`; one that was killed has no end."""
+A build begins with `build` and ends with `build_ended`; one that was killed has no end.  `waiting` says that a target
+waits for what is out, `stopped` that a search ended, or that a build of it was stopped by an outage."""
 
 from __future__ import annotations
 
@@ -23,6 +24,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from pipeline.core.outcome import OUTAGE_WORDS
+from pipeline.errors import NO_ROOM
 from pipeline.git.commits import Candidate
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.tree.rules import scoring
@@ -53,12 +56,15 @@ class SlotTask(NamedTuple):
 class CandidateRecord(NamedTuple):
     """The end of an implementation.  Beside it in the file is the Candidate, empty where there is none.
 
+    `test_rounds`: how often the coder was told that tests failed; `partial`: why it ended before it was done;
     `left_out`: what the coder left behind that is no part of it, if anything."""
 
     status: str
     why: str
     approved: bool
     rounds: int
+    test_rounds: int | None = None
+    partial: str | None = None
     left_out: Sequence[str] | None = None
 
 
@@ -208,13 +214,45 @@ def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -
     return whole
 
 
+class EventLog:
+    """The event log of a run, for its one writer.  Events for which a disk has no room are written before the next."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._unwritten: list[Event] = []
+
+    def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
+        whole = {"at": round(time.time() if at is None else at, 3), **event}
+        self._unwritten.append(whole)
+        try:
+            self.flush()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+        return whole
+
+    def flush(self) -> None:
+        while self._unwritten:
+            append_event(self._path, self._unwritten[0])
+            del self._unwritten[0]
+
+
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"
 EVENT_COMPLETED, EVENT_FAILED = "completed", "failed"
 EVENT_WORKING, EVENT_SCORED = "working", "scored"
 EVENT_BUILD, EVENT_BUILD_ENDED = "build", "build_ended"
+EVENT_WAITING, EVENT_STOPPED = "waiting", "stopped"
 QUEUED, RUNNING = "queued", "running"
 TASK_STATES = {EVENT_QUEUED: QUEUED, EVENT_STARTED: RUNNING, EVENT_REQUEUED: QUEUED}
 TASK_STATES |= {EVENT_COMPLETED: "completed", EVENT_FAILED: "failed"}
+
+
+def outage_stop(events: Iterable[Event]) -> Event | None:
+    """The event of an outage that stopped the last build of a run; None where another build has begun since."""
+    ends = [event for event in events if event["event"] == EVENT_BUILD or event.get("stop_reason") in OUTAGE_WORDS]
+    return ends[-1] if ends and ends[-1]["event"] == EVENT_STOPPED else None
+
+
 NEW_LIFE: dict[str, Any] = dict.fromkeys(("queued_at", "started_at", "finished_at", "scored_at", "worker_pid"))
 NEW_LIFE |= {"attempt": 0, "task_state": None}
 

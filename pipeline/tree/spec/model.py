@@ -151,6 +151,7 @@ class Loop(NamedTuple):
     max_review_rounds: int
     proceed_on_max_review_rounds: bool
     constraints: str
+    max_test_rounds: int = 1
 
 
 class KeepKeys(NamedTuple):
@@ -185,6 +186,7 @@ class TreeSpec(NamedTuple):
     per_node: int | None
     at_once: int
     retries: int
+    patience: float
     keep: KeepKeys
     dry_run: bool
     store: str | None

@@ -139,6 +139,17 @@ def _given(table: Table) -> Reader:
 
 
 PROMPT = Field("prompt", TEXT, "the path of a template in the project, in place of the one that comes with Coppice")
+CONTEXT_TOKENS = Field("context_tokens", fields.count(0, 10_000_000), help=
+    "tokens of the repository's files in its prompts, at 4 characters each; for models behind HTTP, which cannot look "
+    "at files, and for programs that only answer; 0: none", without="30000 for models behind HTTP, else 0")  # fmt: skip
+PROMPT_FIELDS = (PROMPT, CONTEXT_TOKENS)
+CODER_FIELDS = (
+    Field("max_repairs", fields.count(0, 20), without="2", help=
+          "how often, in each round, it is told why the change in its answer could not be used"),
+    Field("partial", fields.choice(("drop", "keep")), without="`drop`", help=
+          "`keep`: what a program changed before it failed, at its limit of turns for instance, becomes the candidate, "
+          "and is reviewed and tested like any other. An outage is never kept"),
+)  # fmt: skip
 _FIELDS: dict[str, tuple[Field, ...]] = {
     "command": (
         PROMPT,
@@ -191,13 +202,15 @@ def _backend(name: str, keys: tuple[Field, ...]) -> Table:
     return Table(Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True), *keys)
 
 
-BACKENDS = {name: _backend(name, keys) for name, keys in _FIELDS.items()}
+_ASKED = ("command", "openai", "replay")
+_WITH_PROMPT = {name: (*keys, CONTEXT_TOKENS) if name in _ASKED else keys for name, keys in _FIELDS.items()}
+BACKENDS = {name: _backend(name, keys) for name, keys in _WITH_PROMPT.items()}
 # The changes lie beside the ideas: the folder is theirs.
 KEYS_OF_ROLE = {("coder", PATCHES): _backend(PATCHES, ())}
+KEYS_OF_ROLE |= {("coder", name): _backend(name, (*_WITH_PROMPT[name], *CODER_FIELDS)) for name in _ASKED}
 
 
 # Which backends may answer for a role.  Without a plan or a review a search can do.
-_ASKED = ("command", "openai", "replay")
 ROLE_BACKENDS = {
     "ideas": (*_ASKED, PATCHES, MANUAL),
     "planner": (*_ASKED, NONE),

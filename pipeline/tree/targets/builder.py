@@ -12,6 +12,7 @@ from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
 from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec
+from pipeline.tree.targets.brief import make_brief
 
 NO_LIMITS = Limits()
 
@@ -35,6 +36,7 @@ class TargetBuilder:
         held = [path for paths in (spec.holdout.reads if spec.holdout else {}).values() for path in paths]
         sealed = [path for path in held if not path.startswith("runs/")]
         self.seal_limits = {"sealed": sealed} if sealed else {}
+        self.brief = make_brief(spec, self.tests, self.checks, self.completeness_params())
 
     def target(
         self,
@@ -47,6 +49,7 @@ class TargetBuilder:
         line: int = 0,
     ) -> Target:
         name, line = f"{self.spec.name}:{name}", line or self.spec.line
+        limits = limits._replace(patience=self.spec.patience)
         return Target(name, stage, _ports(reads), _ports(writes), params, limits, line)
 
     def limits(self, where: EvalSlot | NodePlace, timeout: float | None = None) -> Limits:

@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
 from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, GIVEN, MANUAL, NONE, PATCHES, ROLES, Params
-from pipeline.tree.targets.builder import Paths, TargetBuilder
+from pipeline.tree.targets.builder import Paths, TargetBuilder, command_files, command_params
 
 _TREE = "{tree}"
 
@@ -54,6 +54,7 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
         writes["calls"] = draft.at.idea(slot, "calls.jsonl")
     params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role), **draft.seal_limits}}
     if asked:
+        params["limits"]["brief"] = draft.brief
         params["constraints"] = draft.spec.loop.constraints
     elif role["backend"] == MANUAL:
         params["slot"] = str(slot)
@@ -130,8 +131,23 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
     }
+    if any(role["backend"] not in (*FOLDER_BACKENDS, DRY, NONE) for role in asked.values()):
+        params["limits"] |= {"brief": draft.brief, **_test_limits(draft, asked["coder"])}
     reads |= {port: path for port, path in _files_of(asked).items() if port != "coder_folder" or "patch" not in reads}
     return draft.target(f"{slot}.implement", "implement", reads, writes, params, draft.limits(slot.place))
+
+
+def _test_limits(draft: TargetBuilder, coder: Params) -> dict[str, Any]:
+    """The tests that a coder is told of when they fail; `.test` runs them again, and it alone decides."""
+    rounds = draft.spec.loop.max_test_rounds
+    if draft.tests is None or not rounds or coder["backend"] in (*FOLDER_BACKENDS, DRY):
+        return {}
+    files = {
+        port: [paths] if isinstance(paths, str) else [*paths] for port, paths in command_files(draft.tests).items()
+    }
+    reads = {**files, **{port: [path] for port, path in draft.protected_reads.items()}}
+    tests = {"command": command_params(draft.tests), "reads": reads, "timeout": draft.tests.timeout}
+    return {"tests": {**tests, "rounds": rounds}}
 
 
 def _lasting(role: Params) -> dict[str, Any]:

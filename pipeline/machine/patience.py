@@ -1,0 +1,198 @@
+"""Patience with what is out: pauses that grow, one caller that tries, and an end.
+
+States of a service, as all callers of a build share them:
+
+    working -> out         a try failed; the next one is made after a pause
+    out     -> tried       the pause is over: one caller tries, the others wait for what comes of it
+    tried   -> out         it failed again: a longer pause, or the one that the service asks for
+    out     -> working     a try succeeded, this one or one that was under way: nothing is remembered
+    out     -> given up    patience is over, counted from the first failure since the last success, or would be before
+                           the next try: nobody asks it again in this build
+
+A pause ends at once when the build stops.  Nothing here is part of a result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from threading import Lock
+from typing import NamedTuple
+
+from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
+from pipeline.machine.job import Job, StageOutage
+from pipeline.machine.process import BuildStopping, Processes
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+
+
+class RefusedTry(NamedTuple):
+    """One try that failed because the service is out.  `after`: seconds that it asks to wait."""
+
+    kind: str
+    why: str
+    after: float | None = None
+
+
+class Trouble(NamedTuple):
+    """A service that is out: since when, how often it was tried, when it is tried again; `over`: not at all."""
+
+    since: float
+    tries: int
+    until: float
+    refusal: RefusedTry
+    over: bool = False
+
+
+def pause_after(tries: int) -> float:
+    """Seconds to wait after so many tries: twice as long each time, up to a limit."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(tries - 1, 16))
+
+
+def trouble_after(before: Trouble | None, refusal: RefusedTry, now: float, patience: float) -> Trouble:
+    """Knowledge of a service after one more failure.  The last try is made when patience is over, not earlier."""
+    since, tries = (before.since, before.tries + 1) if before else (now, 1)
+    left = since + patience - now
+    if left <= 0 or (refusal.after is not None and refusal.after > left):
+        return Trouble(since, tries, now, refusal, over=True)
+    pause = min(pause_after(tries), left) if refusal.after is None else refusal.after
+    return Trouble(since, tries, now + pause, refusal)
+
+
+class ServiceTurn:
+    """ServiceTurn of one caller to try a service; it tells what came of that."""
+
+    def __init__(self, service: Service, job: Job, trouble: Trouble | None) -> None:
+        self._service, self._job, self._before = service, job, trouble
+
+    def succeeded(self) -> None:
+        self._service.note(None)
+
+    def failed(self, refusal: RefusedTry) -> Trouble:
+        """Note a failure; what is known of the service now."""
+        return self._service.note_failure(self._before, refusal, self._job.target.limits.patience or 0.0)
+
+
+class Service:
+    """Service that may be out, as the callers of one build and of equal patience see it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._trouble: Trouble | None = None
+        self._is_tried = False  # somebody tries it, while it is out
+        self._waiting: list[SimpleQueue[None]] = []
+
+    @contextmanager
+    def turn(self, job: Job, role: str) -> Iterator[ServiceTurn]:
+        """Wait until the caller may try it.  Raises StageOutage when it was given up."""
+        trouble = self._await_turn(job, role)
+        try:
+            yield ServiceTurn(self, job, trouble)
+        finally:
+            if trouble is not None:
+                with self._lock:
+                    self._is_tried = False
+                    self._wake()
+
+    def _await_turn(self, job: Job, role: str) -> Trouble | None:
+        announced = False
+        while True:
+            inbox: SimpleQueue[None] = SimpleQueue()
+            with self._lock:
+                trouble = self._trouble
+                if trouble is None:
+                    return None
+                if trouble.over:
+                    raise outage_of(trouble)
+                left = max(0.0, trouble.until - time.monotonic())
+                if not left and not self._is_tried:
+                    self._is_tried = True
+                    return trouble
+                self._waiting.append(inbox)
+            if left and not announced:
+                announced = True
+                job.say(Wait(role, trouble.refusal.kind, trouble.refusal.why, round(left, 3)))
+            sleep_until(job.processes, inbox, left or None)
+            with self._lock, suppress(ValueError):
+                self._waiting.remove(inbox)
+
+    def note(self, trouble: Trouble | None) -> None:
+        with self._lock:
+            self._trouble = trouble
+            self._wake()
+
+    def note_failure(self, before: Trouble | None, refusal: RefusedTry, patience: float) -> Trouble:
+        """Note a failure of a try that began when `before` was known.
+
+        Where others have failed since, it tells nothing new but how long the service asks to wait."""
+        with self._lock:
+            now, known = time.monotonic(), self._trouble
+            if known is None or (before is not None and known.tries == before.tries and known.since == before.since):
+                self._trouble = trouble_after(known, refusal, now, patience)
+            elif not known.over and refusal.after is not None:
+                asked = trouble_after(known, refusal, now, patience)
+                self._trouble = known._replace(until=max(known.until, asked.until), over=asked.over)
+            self._wake()
+            assert self._trouble is not None
+            return self._trouble
+
+    @property
+    def out_since(self) -> float:
+        """Time since when it is out; 0 where it works."""
+        return self._trouble.since if self._trouble else 0.0
+
+    def give_up(self) -> None:
+        """Let nobody ask it again."""
+        with self._lock:
+            self._trouble = self._trouble and self._trouble._replace(over=True)
+            self._wake()
+
+    def _wake(self) -> None:
+        for inbox in self._waiting:
+            inbox.put(None)
+
+
+class Services:
+    """Services of one build, by whatever tells them apart."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._by_name: dict[object, Service] = {}
+
+    def of(self, name: object) -> Service:
+        with self._lock:
+            return self._by_name.setdefault(name, Service())
+
+    def close(self) -> None:
+        """Forget all of them."""
+        self._by_name.clear()
+
+
+def outage_of(trouble: Trouble) -> StageOutage:
+    """The outage of a target that wants a service which was given up."""
+    out = time.monotonic() - trouble.since
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - out))
+    return StageOutage(f"{trouble.refusal.why}; out since {since}", MODEL_UNAVAILABLE)
+
+
+class Pauses:
+    """Pauses of one target that waits by itself, such as for room on a disk."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._trouble: Trouble | None = None
+
+    def next_pause(self) -> float | None:
+        """Seconds to wait before the next try; None when patience is over."""
+        now = time.monotonic()
+        self._trouble = trouble_after(self._trouble, RefusedTry("", ""), now, self._patience)
+        return None if self._trouble.over else round(self._trouble.until - now, 3)
+
+
+def sleep_until(processes: Processes, inbox: SimpleQueue[None], seconds: float | None) -> None:
+    """Sleep until something is in the inbox, or for so long.  Raises BuildStopping at the end of the build."""
+    with processes.wake_on_stop(lambda: inbox.put(None)), suppress(Empty):
+        inbox.get(timeout=seconds)
+    if processes.stopping:
+        raise BuildStopping

@@ -1,0 +1,84 @@
+"""Retry of evaluations whose candidate failed, by choice: which they are, what is forgotten, what that costs.
+
+Forgotten is what was paid for a slot, from its implementation on: its idea stays.  All that is decided by it follows,
+because it reads other results then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline.core.graph import Target
+from pipeline.core.text import duration, plural
+from pipeline.errors import SpecError
+from pipeline.models.calls import read_calls
+from pipeline.tree.accounts import scored_slots, slot_by_name
+from pipeline.tree.report.markdown import clip_text
+from pipeline.tree.rules.beam import FAILED
+from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name
+from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
+
+# Commands whose time was paid, by the files with their costs.
+_COMMANDS = ("test", "checks", "sweep")
+# Stages that make a candidate and measure it.
+_REDONE = ("implement", "test", "checks", "sweep", "row")
+
+
+class RetryPlan(NamedTuple):
+    """Targets to be forgotten, and lines about what is done again and what it cost the last time."""
+
+    forget: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def plan_retry(run: str, targets: Sequence[Target], words: Sequence[str]) -> RetryPlan:
+    """Plan a retry of the evaluations that `words` name, or of all that failed.  SpecError for one that did not."""
+    named = [slot_by_name(run, targets, word if ":" in word else f"{run}:{word}") for word in words]
+    for slot in named:
+        if why := _refusal(run, slot):
+            raise SpecError(f"{run}:{slot} {why}")
+    failed = [slot for slot in scored_slots(targets) if not _refusal(run, slot)]
+    slots = [slot for slot in failed if slot in named] if named else failed
+    forget = [target.name for target in targets if target.stage in _REDONE and _slot_word(target) in map(str, slots)]
+    return RetryPlan(tuple(forget), tuple(_lines(run, slots)))
+
+
+def _summary(run: str, slot: EvalSlot) -> Record | None:
+    return load_if_intact(RunLayout(run).of_eval(slot, "summary.json"))
+
+
+def _refusal(run: str, slot: EvalSlot) -> str:
+    """Reason why a slot is not done again; empty where its candidate failed."""
+    summary = _summary(run, slot)
+    if summary is None:
+        return f"has not ended yet; `coppice {run}` builds it"
+    status: str = summary["status"]
+    return "" if status == FAILED else f"has not failed, it is {status}; `coppice forget` repeats anything"
+
+
+def _slot_word(target: Target) -> str:
+    return ".".join(own_name(target.name).split(".")[:3])
+
+
+def _lines(run: str, slots: Sequence[EvalSlot]) -> Iterator[str]:
+    if not slots:
+        yield f"{run}: no evaluation has failed: nothing to retry"
+        return
+    yield f"{run}: {plural(len(slots), 'evaluation')} failed and {'is' if len(slots) == 1 else 'are'} done again"
+    for slot in slots:
+        yield f"  {slot}: {clip_text((_summary(run, slot) or {'why': ''})['why'], 100)}"
+    yield f"  about {_cost(run, slots)}, by what they took the last time; their ideas stay"
+    first = min(slot.depth for slot in slots)
+    yield f"  d{first} is decided anew with the results; where others are promoted, d{first + 1} and below is done anew"
+
+
+def _cost(run: str, slots: Sequence[EvalSlot]) -> str:
+    at = RunLayout(run)
+    paths = [path for slot in slots if os.path.exists(path := at.of_eval(slot, "calls.jsonl"))]
+    calls = [call for path in paths for call in read_calls(path)]
+    records = [at.of_eval(slot, f"{name}.cost.json") for slot in slots for name in _COMMANDS]
+    costs = filter(os.path.exists, records)
+    seconds = sum(load_as(CommandCost, path).seconds for path in costs)
+    usd = sum(call.usage.usd for call in calls)
+    return f"{plural(len(calls), 'call')}, {usd:.2f} USD, {duration(seconds)} of tests, checks and sweeps"

@@ -1,0 +1,114 @@
+"""Patience: how long is waited, by whom, and when no more."""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Barrier, Event, Lock, Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.graph import Limits, Target
+from pipeline.core.outcome import Wait
+from pipeline.machine.job import Job, SharedResources, StageOutage, Workers
+from pipeline.machine.patience import LONGEST_PAUSE, RefusedTry, Service, Trouble, pause_after, trouble_after
+from pipeline.machine.process import Processes
+
+PATIENCE = 7200.0
+
+
+def test_pauses_grow_up_to_a_limit() -> None:
+    assert [pause_after(n) for n in (1, 2, 3, 6, 7, 8, 10_000)] == [1, 2, 4, 32, 60, 60, LONGEST_PAUSE]
+
+
+@given(st.lists(st.one_of(st.none(), st.floats(0, 9000)), min_size=1, max_size=400), st.floats(0, PATIENCE))
+def test_nothing_is_tried_after_patience_is_over_nor_before_a_service_wants_it(
+    asked: list[float | None], patience: float
+) -> None:
+    now, known = 5.0, None
+    for after in asked:
+        known = trouble_after(known, RefusedTry("server", "out", after), now, patience)
+        if known.over:
+            assert after is None or 5.0 + patience - now <= 0 or now + after > 5.0 + patience - 1e-6
+            return
+        assert known.until <= 5.0 + patience + 1e-6
+        assert known.until - now >= (after if after is not None else min(1.0, 5.0 + patience - now)) - 1e-6
+        now = known.until
+    assert isinstance(known, Trouble)
+
+
+@pytest.fixture
+def job(processes: Processes, tmp_path: Path) -> Callable[[float], Job]:
+    def make(patience: float, said: Callable[[str | Wait], None] = lambda _: None) -> Job:
+        target = Target("x:d0.n0.i0.implement", "implement", (), (), {}, Limits(patience=patience))
+        return Job(target, {}, {}, str(tmp_path / "log"), processes, Workers(processes), SharedResources(), say=said)
+
+    return make
+
+
+def test_one_caller_tries_what_is_out_and_the_others_wait_for_what_comes_of_it(job: Callable[..., Job]) -> None:
+    service, callers, tries, waits = Service(), 8, [0], []
+    at_once: list[int] = []
+    inside = [0]
+    together, count = Barrier(callers), Lock()
+
+    def call() -> None:
+        own, first = job(PATIENCE, waits.append), True
+        while True:
+            with service.turn(own, "coder") as turn:
+                if first:
+                    together.wait()  # all of them are under way when it goes out
+                    first = False
+                    turn.failed(RefusedTry("rate limit", "429", 0.02))
+                    continue
+                with count:
+                    inside[0] += 1
+                    tries[0] += 1
+                    number = tries[0]
+                    at_once.append(inside[0] if number <= 3 else 1)
+                together_or_late.wait(0.05)  # others would come in now
+                with count:
+                    inside[0] -= 1
+                if number > 3:
+                    turn.succeeded()
+                    return
+                turn.failed(RefusedTry("rate limit", "429", 0.02))
+
+    together_or_late = Event()
+    threads = [Thread(target=call) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(at_once) == 1
+    assert tries[0] == 3 + callers
+    assert waits
+
+
+def test_failures_of_calls_that_were_under_way_lengthen_no_pause_but_are_heeded(job: Callable[..., Job]) -> None:
+    service = Service()
+    with service.turn(job(99.0), "coder") as one, service.turn(job(99.0), "coder") as other:
+        first = one.failed(RefusedTry("server", "502"))
+        assert other.failed(RefusedTry("server", "502")) == first
+        later = other.failed(RefusedTry("rate limit", "429", 5.0))
+    assert later.tries == 1
+    assert later.until > first.until + 3
+
+
+def test_a_service_that_was_given_up_is_not_tried_again(job: Callable[..., Job]) -> None:
+    service = Service()
+    with service.turn(job(1.0), "coder") as turn:
+        assert turn.failed(RefusedTry("credit", "no credit", 2.0)).over
+    with pytest.raises(StageOutage, match=r"^no credit; out since ") as outage, service.turn(job(1.0), "ideas"):
+        pass
+    assert outage.value.reason == "model_unavailable"
+
+
+def test_a_success_is_the_end_of_it(job: Callable[..., Job]) -> None:
+    service = Service()
+    with service.turn(job(9.0), "coder") as one, service.turn(job(9.0), "coder") as other:
+        one.failed(RefusedTry("server", "502", 5.0))
+        other.succeeded()
+    assert not service.out_since
+    with service.turn(job(9.0), "coder"):
+        pass

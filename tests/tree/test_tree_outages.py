@@ -1,0 +1,459 @@
+"""Outages of a search are waited for, then they stop the run; nothing of them is kept, all that is finished is."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, NamedTuple
+
+import pytest
+from kit.building import ends
+from kit.project import PATIENCE, Project
+from kit.searches import TESTED, Search, adding, agent, idea
+
+
+class Refusal(NamedTuple):
+    status: int
+    after: str = ""
+    body: bytes = b"not now"
+
+
+# Which question in order it is, and whose -> a refusal, or None for an answer.
+Script = Callable[[int, str], Refusal | None]
+
+
+class Model(ThreadingHTTPServer):
+    """A model behind HTTP that answers by the words of the question, unless its script refuses."""
+
+    daemon_threads = True
+
+    def __init__(self, script: Script, listens: bool = True) -> None:
+        super().__init__(("127.0.0.1", 0), Handler, bind_and_activate=False)
+        self.script, self.lock = script, Lock()
+        self.asked: list[str] = []
+        self.answered: list[str] = []
+        self.thread = Thread(target=self.serve_forever, args=(0.01,))
+        self.server_bind()  # not heard before it listens: connections are refused
+        if listens:
+            self.listen()
+
+    def listen(self) -> None:
+        self.server_activate()
+        self.thread.start()
+
+    def role(self, name: str, **keys: Any) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{self.server_port}/{name}"
+        return {"backend": "openai", "url": url, "model": "m", "retries": 0, **keys}
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.shutdown()
+            self.thread.join()
+        self.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Model
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        prompt, role = json.loads(body)["messages"][0]["content"], self.path.split("/")[1]
+        with self.server.lock:
+            refusal = self.server.script(len(self.server.asked), role)
+            self.server.asked.append(prompt)
+            if refusal is None:
+                self.server.answered.append(prompt)
+        if refusal:
+            headers = {"Retry-After": refusal.after} if refusal.after else {}
+            return self.reply(refusal.status, refusal.body, headers)
+        choice = {"message": {"role": "assistant", "content": answer_to(role, prompt)}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 10, "completion_tokens": 1}
+        return self.reply(200, json.dumps({"model": "m", "choices": [choice], "usage": usage}).encode(), {})
+
+    def reply(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+def answer_to(role: str, prompt: str) -> str:
+    number = int(sha256(prompt.encode()).hexdigest()[:4], 16)
+    if role == "ideas":
+        return idea(f"Gain {number}.")
+    gain = int(re.findall(r"Gain (\d+)", prompt)[-1])
+    return f"```diff\n{adding(f'plus/g{gain}', f'gain=$((gain + {gain % 97}))')}```\n"
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Model]]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    models: list[Model] = []
+
+    def start(script: Script = lambda n, role: None, **options: Any) -> Model:
+        models.append(Model(script, **options))
+        return models[-1]
+
+    yield start
+    for each in models:
+        each.close()
+
+
+def search_by(project: Project, server: Model, **spec: Any) -> Search:
+    roles = {"ideas": server.role("ideas"), "coder": server.role("coder")}
+    keys: dict[str, Any] = {"ideas_per_node": 3, "beam_width": 2, "max_depth": 2, "max_parallel_evals": 3}
+    return Search(project, {}, **{"roles": roles, "patience": "1h", **keys, **spec})
+
+
+def promotions(search: Search) -> list[Any]:
+    found = [search.record(f"depths/{depth}/promoted.json") for depth in (0, 1)]
+    return [(each["beam"], each["decisions"], each["stop_reason"]) for each in found]
+
+
+def events(search: Search, *names: str) -> list[dict[str, Any]]:
+    lines = search.project.read("runs/x/events.jsonl").splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] in names]
+
+
+def wait_for_line(build: subprocess.Popen[str], word: str) -> str:
+    assert build.stdout is not None
+    return next(line for line in build.stdout if word in line)
+
+
+@pytest.fixture
+def undisturbed(tmp_path: Path, model: Callable[..., Model]) -> list[Any]:
+    search = search_by(Project(tmp_path / "undisturbed"), model())
+    search.build()
+    return promotions(search)
+
+
+SOON = "0.02"
+
+
+def credit_gone_for_a_while(n: int, _role: str) -> Refusal | None:
+    return Refusal(402, SOON) if 4 <= n < 12 else None
+
+
+FAULTS: dict[str, Script] = {
+    "429 with Retry-After": lambda n, role: Refusal(429, SOON) if n % 3 == 1 else None,
+    "429 without Retry-After": lambda n, role: Refusal(429) if n == 2 else None,
+    "500": lambda n, role: Refusal(500, SOON) if n % 4 == 0 else None,
+    "502": lambda n, role: Refusal(502, SOON, b"<html>Bad gateway") if n in (0, 1, 2, 9) else None,
+    "credit gone for a while": credit_gone_for_a_while,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_search_with_outages_ends_as_one_without_and_asks_nothing_twice(
+    project: Project, model: Callable[..., Model], undisturbed: list[Any], fault: str
+) -> None:
+    server = model(FAULTS[fault])
+    search = search_by(project, server)
+    search.build()
+    assert promotions(search) == undisturbed
+    assert len(server.asked) > len(server.answered) == len({*server.answered})
+    waits = events(search, "waiting")
+    assert waits
+    assert {wait["role"] for wait in waits} <= {"ideas", "coder"}
+    assert [event["stop_reason"] for event in events(search, "failed", "stopped", "requeued")] == ["max_depth_reached"]
+
+
+def test_a_server_that_is_not_there_is_waited_for(
+    project: Project, model: Callable[..., Model], undisturbed: list[Any]
+) -> None:
+    server = model(listens=False)
+    search = search_by(project, server)
+    with project.popen("run", "x") as build:
+        line = wait_for_line(build, "waits: ")
+        assert "d0.n0.i0.idea" in line
+        assert "tried again in" in line
+        server.listen()
+        build.communicate(timeout=PATIENCE)
+    assert build.returncode == 0
+    assert promotions(search) == undisturbed
+    assert events(search, "waiting")[0]["kind"] == "network"
+
+
+def test_after_patience_the_run_stops_and_the_next_build_asks_only_what_was_not_answered(
+    project: Project, model: Callable[..., Model], undisturbed: list[Any]
+) -> None:
+    server = model(lambda n, role: Refusal(402, "7200") if n >= 5 else None)
+    search = search_by(project, server)
+    said = search.build(code=69)
+    assert len(server.answered) == 5
+    assert len(server.asked) <= 5 + 3  # those that were under way; then nobody asked
+    assert "0 failed, " in said.out
+    assert "`coppice x` goes on" in said.err
+    (stop,) = events(search, "stopped")
+    assert stop["stop_reason"] == "model_unavailable"
+    assert "402" in stop["why"]
+    manifest = search.record("manifest.json")
+    assert manifest["state"]["stop_reason"] == "model_unavailable"
+    assert {each["task_state"] for each in manifest["evaluations"].values()} <= {"queued", "completed"}
+    assert not events(search, "failed")
+    # another one goes on
+    server.script = lambda n, role: None
+    search.build()
+    assert promotions(search) == undisturbed
+    assert len(server.answered) == len({*server.answered})
+    assert search.record("manifest.json")["state"]["stop_reason"] == "max_depth_reached"
+    assert project.call("run", "x").code == 0
+
+
+def test_no_patience_stops_at_the_first_outage(project: Project, model: Callable[..., Model]) -> None:
+    server = model(lambda n, role: Refusal(429, SOON))
+    search = search_by(project, server, patience=0)
+    search.build(code=69)
+    assert len(server.asked) == 1
+    assert not events(search, "waiting")
+
+
+def test_of_two_backends_the_one_that_works_is_asked_all_that_it_can_be(
+    project: Project, model: Callable[..., Model]
+) -> None:
+    fine, out = model(), model(lambda n, role: Refusal(401))
+    roles = {"ideas": fine.role("ideas"), "coder": out.role("coder")}
+    search = search_by(project, fine, roles=roles, patience="0.1")
+    said = search.build("--continue", code=69)
+    assert len(fine.answered) == 3
+    assert len(out.asked) <= 5
+    assert "0 failed, 3 kept back by an outage" in said.out
+    assert [event["stop_reason"] for event in events(search, "stopped")] == ["model_unavailable"]
+
+
+def test_an_answer_that_may_have_been_paid_for_is_asked_three_times_at_most(
+    project: Project, model: Callable[..., Model]
+) -> None:
+    """Changed patience makes nothing stale: only what is left is asked."""
+    server = model(lambda n, role: Refusal(200, body=b"<html>") if role == "coder" else None)
+    search = search_by(project, server, ideas_per_node=1, max_depth=1, patience="8s")
+    search.build(code=69)
+    assert len(server.asked) == 1 + 3
+    server.script = lambda n, role: None
+    search.spec(patience="9h")
+    search.build()
+    assert len(server.asked) == 1 + 3 + 1
+
+
+def test_an_interrupt_ends_a_wait_at_once(project: Project, model: Callable[..., Model]) -> None:
+    search = search_by(project, model(lambda n, role: Refusal(429, "1000")))
+    with project.popen("run", "x") as build:
+        wait_for_line(build, "waits: ")
+        build.send_signal(signal.SIGINT)
+        build.communicate(timeout=20)
+    assert build.returncode == 128 + signal.SIGINT
+    assert not events(search, "stopped", "failed")
+
+
+def test_a_kill_while_it_waits_loses_nothing(
+    project: Project, model: Callable[..., Model], undisturbed: list[Any]
+) -> None:
+    server = model(lambda n, role: Refusal(429, "1000") if n >= 6 else None)
+    search = search_by(project, server)
+    with project.popen("run", "x") as build:
+        wait_for_line(build, "waits: ")
+        build.kill()
+        build.communicate(timeout=PATIENCE)
+    assert ends(build.pid)
+    server.script = lambda n, role: None
+    search.build()
+    assert promotions(search) == undisturbed
+    assert len(server.answered) == len({*server.answered})
+
+
+# -- commands that are killed from outside
+
+KILLS = '[ -e plus/bad ] && { echo >> "$LIST.kills"; [ "$(wc -l < "$LIST.kills")" -le MOST ] && kill -9 $$; }\n:\n'
+
+
+def killed_search(project: Project, most: int, **spec: Any) -> Search:
+    project.write("list.hook", KILLS.replace("MOST", str(most)))
+    return Search(project, {"bad": "gain=14", "good": "gain=12"}, **spec)
+
+
+def test_a_sweep_that_was_killed_is_run_again(project: Project) -> None:
+    search = killed_search(project, 2, patience="1h")
+    search.build()
+    assert len(project.read("list.kills").splitlines()) == 3
+    assert search.why("d0.n0.i0") == "d1.n0"
+    waits = events(search, "waiting")
+    assert [(wait["eval_id"], wait["role"], wait["kind"]) for wait in waits] == [("d0.n0.i0", "sweep", "killed")] * 2
+    assert search.record("eval/d0.n0.i0/sweep.cost.json")["attempts"] == 1
+    assert search.record("eval/d0.n0.i0/sweep.cost.json")["seconds"] < 1  # the time it waited is no cost
+
+
+def test_a_sweep_that_is_killed_again_and_again_stops_the_run_when_the_others_are_done(project: Project) -> None:
+    search = killed_search(project, 99, patience="0.05")
+    said = search.build(code=69)
+    assert "outage x:d0.n0.i0.sweep (" in said.out
+    assert search.summary("d0.n0.i1")["status"] == "completed"
+    assert [event["stop_reason"] for event in events(search, "stopped")] == ["killed_from_outside"]
+    assert "x:d0.n0.i0.sweep" in project.call("why", "x").out
+    project.write("list.hook", ":\n")
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert not events(search, "failed")
+
+
+def mending_search(project: Project, coder: str, tests: str, **keys: Any) -> Search:
+    """A coder whose first change fails the tests, as it is told."""
+    project.write("agent.coder", f"case $prompt in *'seed 7 is bad'*) {coder};; *) echo broken=1 > plus/a;; esac\n")
+    project.write("by_hand/d0.n0.i0.md", idea("a"))
+    roles = {"ideas": {"backend": "manual", "folder": "by_hand"}, "coder": agent("coder", **keys)}
+    search = Search(project, {}, roles=roles, **TESTED)
+    noting = 'echo "test $(basename "$PWD")" >> "$LIST"\n'
+    project.write("tests.sh", f"{noting}{tests}\nif grep -q broken plus/*; then echo seed 7 is bad; exit 1; fi\n")
+    return search
+
+
+def test_tests_that_are_killed_before_the_coder_hears_of_them_are_run_again(project: Project) -> None:
+    """And it hears only of what counts."""
+    kill = 'if [ -e plus/a ] && [ ! -e "$LIST.kills" ]; then echo half > "$LIST.kills"; echo half of it; kill -9 $$; fi'
+    search = mending_search(project, "echo gain=12 > plus/a", kill)
+    search.spec(patience="1h")
+    search.build()
+    waits = events(search, "waiting")
+    assert [(wait["eval_id"], wait["role"], wait["kind"]) for wait in waits] == [("d0.n0.i0", "test", "killed")]
+    asked = [json.loads(line) for line in project.read("runs/x/eval/d0.n0.i0/calls.jsonl").splitlines()]
+    assert [call["exit"] for call in asked] == [0, 0]
+    assert "instructions):\n\nseed 7 is bad\n" in asked[1]["prompt"]
+    assert search.record("eval/d0.n0.i0/candidate.json")["test_rounds"] == 1
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+def test_a_model_that_is_out_when_it_is_to_mend_its_code_goes_on_from_there(project: Project) -> None:
+    """What it had changed by then is nothing that may be kept, and no test is run again for it."""
+    out = """printf '{"type": "result", "is_error": true, "result": "Credit balance is too low"}'; exit 1"""
+    mends = f'[ -e "$project/up" ] || {{ echo gain=99 > plus/b; {out}; }}; echo gain=12 > plus/a'
+    search = mending_search(project, mends, ":", partial="keep")
+    search.build(code=69)
+    assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
+    tries = ["coder d0.n0.i0", "coder d0.n0.i0", "test d0.n0.i0.tried"]
+    assert [line for line in search.executed() if "i0" in line] == tries
+    project.write("up", "")
+    search.build()
+    assert search.executed() == ["coder d0.n0.i0", "sweep d0.n0.i0", "test d0.n0.i0.tests"]
+    assert search.record("eval/d0.n0.i0/candidate.json")["files"] == 1
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+def test_reporters_tell_an_outage_from_a_failure(project: Project) -> None:
+    search = killed_search(project, 99)
+    said = project.call("run", "x", "--reporter", "json", "--junit", "junit.xml")
+    assert said.code == 69
+    tasks = {task["name"]: task for task in json.loads(said.out)["tasks"]}
+    assert tasks["x:d0.n0.i0.sweep"]["outage"] == "killed_from_outside"
+    assert tasks["x:d0.n0.i1.sweep"]["outage"] is None
+    junit = project.read("junit.xml")
+    assert 'failures="0" errors="1"' in junit
+    assert 'type="killed_from_outside"' in junit
+    assert search.record("manifest.json")["evaluations"]["d0.n0.i0"]["task_state"] == "queued"
+
+
+def test_a_failure_beside_an_outage_is_a_failure(project: Project) -> None:
+    """The exit code is 69 only where nobody has failed."""
+    killed_search(project, 99)
+    project.spec("steps", "kind: steps\nsteps:\n  bad:\n    run: exit 3; touch {out}\n    writes: a.txt\n")
+    said = project.call("run", "--continue", "x", "steps")
+    assert said.code == 1, said
+    assert "1 failed, 1 kept back by an outage" in said.out
+
+
+# -- a retry by choice
+
+
+def failing_search(project: Project) -> Search:
+    """A coder that gives up the second idea until it is mended."""
+    coder = 'n=$(basename "$PWD"); echo gain=12 > "plus/$n"; [ -e "$project/fixed" ] || case $n in *i1) exit 3;; esac\n'
+    project.write("agent.coder", coder)
+    roles = {"ideas": {"backend": "manual", "folder": "by_hand"}, "coder": agent("coder")}
+    for n, name in enumerate("abc"):
+        project.write(f"by_hand/d0.n0.i{n}.md", idea(name))
+    return Search(project, {}, roles=roles, ideas_per_node=3)
+
+
+def test_a_retry_does_what_failed_again_and_nothing_else(project: Project) -> None:
+    search = failing_search(project)
+    search.build()
+    assert search.summary("d0.n0.i1")["status"] == "failed"
+    search.executed()
+    dry = project.call("retry", "x", "--dry-run")
+    assert dry.code == 0
+    assert "x: 1 evaluation failed and is done again\n  d0.n0.i1: " in dry.out
+    assert "about 1 call, 0.00 USD" in dry.out
+    assert "d0 is decided anew" in dry.out
+    project.write("fixed", "")
+    search.build()
+    assert search.executed() == []  # a failure is a result, and nothing was done
+    said = project.call("retry", "x", "d0.n0.i1")
+    assert said.code == 0, said
+    assert search.executed() == ["coder d0.n0.i1", "sweep d0.n0.i1"]
+    assert search.summary("d0.n0.i1")["status"] == "completed"
+    assert "nothing to retry" in project.call("retry", "x").out
+    assert search.executed() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x", "d0.n0.i9"], "'x:d0.n0.i9' is no evaluation"),
+        (["x", "d0.n0.i0"], "x:d0.n0.i0 has not failed, it is completed"),
+        (["y"], "there is no run 'y'"),
+    ],
+)
+def test_what_has_not_failed_is_not_retried(project: Project, words: list[str], message: str) -> None:
+    failing_search(project).build()
+    said = project.call("retry", *words)
+    assert (said.code, message in said.err) == (2, True), said
+
+
+# -- a full disk
+
+FILLS = """\
+if [ "$(basename "$PWD")" = d0.n0.i0 ] && [ ! -e "$LIST.filled" ]; then
+  echo > "$LIST.filled"
+  head -c 99000000 /dev/zero > "$LIST.ballast" 2> "$LIST.err"
+  exit 1
+fi
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Project]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small disk")
+    try:
+        yield Project(folder / "project")
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.parametrize("patience", ["1h", 0])
+def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_disk: Project, patience: Any) -> None:
+    search = Search(small_disk, {"1win": "gain=14", "2": "gain=11"}, patience=patience)
+    small_disk.write("list.hook", FILLS)
+    with small_disk.popen("run", "x") as build:
+        if patience:
+            assert "kB left" in wait_for_line(build, "waits: ")
+            (small_disk.root / "list.ballast").unlink()
+        said = build.communicate(timeout=PATIENCE)
+    assert build.returncode in ([0] if patience else [69, 1]), said  # 1: there is no room for the manifest either
+    if not patience:
+        (small_disk.root / "list.ballast").unlink()
+        search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert not events(search, "failed")
+    assert [wait["kind"] for wait in events(search, "waiting")][:1] == (["disk full"] if patience else [])
