@@ -17,7 +17,7 @@ from typing import Any
 
 from pipeline.errors import cut_text
 from pipeline.machine.confine import Confinement, landlock_version
-from pipeline.machine.failures import FailureFacts, describe_exit, outage_reason
+from pipeline.machine.failures import FROM_OUTSIDE, FailureFacts, describe_exit, outage_reason, signal_of
 from pipeline.machine.process import BuildStopping, Environment, Exit, copy_redacted, redact_text, unnamed_file
 from pipeline.models import openai
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
@@ -31,6 +31,7 @@ from pipeline.models.contract import (
     Question,
     json_documents,
     last_value_at,
+    refused_usage,
     usage_in,
     value_at,
 )
@@ -59,10 +60,10 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
         raise BuildStopping  # it may have answered our signal by ending well, half done
     paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
     documents = json_documents(printed) if paths else []
-    usage, missing_paths = usage_in(documents, paths, backend.get("price"))
-    if missing_paths:
+    usage, unsure = usage_in(documents, paths, backend.get("price"))
+    if paths and unsure:
         with open(question.log, "ab") as log:
-            log.write(f"no number at {', '.join(missing_paths)} in what it printed: counted as 0\n".encode())
+            log.write(f"usage, in what it printed: {'; '.join(unsure)}\n".encode())
     text: Any = written if "answer_file" in _names(backend) else printed
     if "text" in paths:
         text = last_value_at(paths["text"][0], documents)
@@ -112,7 +113,7 @@ def _names(backend: BackendKeys) -> set[str | None]:
 
 def _check_answer(backend: BackendKeys, ended: Exit, printed: str, answer: Answer, secrets: Mapping[str, str]) -> None:
     """Raise the failure of a call, or an outage, which is nobody's failure; both with the cost."""
-    program, cost = os.path.basename(backend["run"][0]), (answer.usage, answer.seconds)
+    program = os.path.basename(backend["run"][0])
     why, code = describe_exit(ended, backend.get("timeout", TIMEOUT))
     status, said = _agent_error(printed)
     lines = (line.strip() for line in reversed(answer.text.split("\n")))
@@ -120,9 +121,14 @@ def _check_answer(backend: BackendKeys, ended: Exit, printed: str, answer: Answe
     words = redact_text(said, secrets) or last if code in (ended.code, 0) else ""
     if lost := outage_reason(FailureFacts(ended, asked=True, status=status, said=said)):
         complaint = f": {cut_text(words)}" if words else ""
-        raise BackendUnavailable(f"{program}: {why or 'it ended well'}{complaint}: {lost}; build again", *cost)
+        broken_off = ended.timed_out or signal_of(ended) in FROM_OUTSIDE  # it may have been paid for by then
+        spent = answer.usage if broken_off else refused_usage(answer.usage)
+        what = f"{program}: {why or 'it ended well'}{complaint}: {lost}; build again"
+        raise BackendUnavailable(what, spent, answer.seconds)
     if why:
-        raise CallFailed(f"{program}: {why}{f': {cut_text(last)}' if words and last else ''}", code, *cost)
+        raise CallFailed(
+            f"{program}: {why}{f': {cut_text(last)}' if words and last else ''}", code, answer.usage, answer.seconds
+        )
 
 
 def _agent_error(text: str) -> tuple[int | None, str]:

@@ -91,11 +91,13 @@ def read_calls(path: str, key: str = "") -> Iterator[Call]:
 def _parse_call(line: bytes, where: str) -> Call:
     try:
         record = json.loads(line)
-        amounts = [valid_amount(number) for number in (record["seconds"], *record["usage"].values())]
+        usage = Usage(**record["usage"])
+        known = [] if usage.usd is None else [usage.usd]
+        amounts = [valid_amount(number) for number in (record["seconds"], *known, *usage[1:])]
         is_call = all(type(record[name]) is kind for name, kind in FIELD_TYPES.items()) and None not in amounts
         b64decode(record["patch"], validate=True)
         if is_call:
-            return Call(**{**record, "usage": Usage(**record["usage"])})
+            return Call(**{**record, "usage": usage})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedCall(f"{where}: {_NO_CALL}") from error
     raise DamagedCall(f"{where}: {_NO_CALL}")

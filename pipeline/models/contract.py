@@ -17,14 +17,18 @@ MOST_AMOUNT = 1e15
 
 
 class Usage(NamedTuple):
-    """The cost of a call; zero where the backend does not say."""
+    """The cost of a call.  `usd`: None where nobody knows it, which is not zero; tokens are those that were told.
 
-    usd: float = 0.0
+    `cached_tokens`: those of `input_tokens` that the service had kept from earlier."""
+
+    usd: float | None = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
 
 
 FREE = Usage()
+UNKNOWN = Usage(None)
 
 # What can be out, of a service or of the machine.
 OUTAGES = (
@@ -133,15 +137,49 @@ def value_at(path: str, value: Any) -> Any:
     return value
 
 
-def usage_in(
-    documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Mapping[str, float] | None
-) -> tuple[Usage, list[str]]:
-    """The usage in documents, and the paths without a number.  Numbers at several paths are added up.
+Prices = Mapping[str, float] | str  # `input`, `output`, `cached`: USD for a million tokens; or the word `free`
 
-    `price`: in USD for a million tokens; a cost from the backend comes first."""
-    counted = [path for name in Usage._fields for path in paths.get(name, ())]
-    numbers = {path: valid_amount(last_value_at(path, documents)) for path in counted}
-    usd, read, written = (fsum(numbers[path] or 0.0 for path in paths.get(name, ())) for name in Usage._fields)
-    if not usd and price is not None:
-        usd = (round(read) * price["input"] + round(written) * price["output"]) / 1_000_000
-    return Usage(usd, round(read), round(written)), [path for path, number in numbers.items() if number is None]
+
+def usage_in(
+    documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Prices | None
+) -> tuple[Usage, list[str]]:
+    """The usage in documents, and what is wrong with it, a line each.  Numbers at several paths are added up.
+
+    The backend's own cost comes first, if it is not zero; then `price` decides, then the zero."""
+    told = {name: _amount_at(name, paths.get(name, ()), documents) for name in Usage._fields}
+    wrong = [why for _, why in told.values() if why]
+    usd, read, written, cached = (amount for amount, _ in told.values())
+    if cached is not None and cached > (read or 0.0):
+        wrong.append(f"{cached:g} cached_tokens are more than the input_tokens, of which they are a part")
+        read = None
+    if isinstance(price, str):
+        usd = 0.0
+    elif price is not None and not usd:
+        usd = usd if read is None or written is None else _price_of(price, read, written, cached or 0.0)
+    tokens = (round(amount or 0.0) for amount in (read, written, cached))
+    return Usage(usd, *tokens), [*wrong, *([] if usd is not None else ["what it cost is unknown"])]
+
+
+def _price_of(price: Mapping[str, float], read: float, written: float, cached: float) -> float:
+    """The price in USD; cached tokens cost as others where the table has no price for them."""
+    old, new = round(cached), round(read) - round(cached)
+    each = (new * price["input"], old * price.get("cached", price["input"]), round(written) * price["output"])
+    return fsum(each) / 1_000_000
+
+
+def _amount_at(name: str, paths: Sequence[str], documents: Sequence[Any]) -> tuple[float | None, str]:
+    """The sum of the numbers at paths, and what is wrong there.
+
+    None without any number, or with one that cannot be; a path that is not there beside others adds nothing."""
+    found = {path: last_value_at(path, documents) for path in paths}
+    numbers = {path: valid_amount(value) for path, value in found.items()}
+    absurd = [path for path, value in found.items() if numbers[path] is None and value not in (MISSING, None)]
+    lacking = [path for path, number in numbers.items() if number is None]
+    known = [number for number in numbers.values() if number is not None]
+    why = f"no number at {', '.join(lacking)} for {name}" if lacking else ""
+    return (None if absurd or not known else fsum(known)), why
+
+
+def refused_usage(usage: Usage) -> Usage:
+    """The usage of a question that its service refused: what was not told was not spent."""
+    return usage if usage.usd is not None else usage._replace(usd=0.0)

@@ -135,7 +135,12 @@ def _wait_seconds(tries: int, after: str) -> float:
 
 TIMEOUT, RETRIES = 600.0, 4
 PASSED_ON = ("model", "temperature", "seed", "max_tokens")
-USAGE = {"input_tokens": ("usage.prompt_tokens",), "output_tokens": ("usage.completion_tokens",)}
+# Cached tokens are a part of those of the prompt.
+USAGE = {
+    "input_tokens": ("usage.prompt_tokens",),
+    "output_tokens": ("usage.completion_tokens",),
+    "cached_tokens": ("usage.prompt_tokens_details.cached_tokens",),
+}
 # Paths of a server's error message.
 COMPLAINTS = ("error.message", "error", "message", "detail")
 
@@ -165,12 +170,15 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
 
         reply, words = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
         if reply.status == LATE:
-            raise _outage(f"{question.role}: {words}", FailureFacts(Exit(0, timed_out=True), asked=True))
+            late = FailureFacts(Exit(0, timed_out=True), asked=True)
+            raise _outage(f"{question.role}: {words}", late, _unread_usage(backend), time.monotonic() - began)
         text = redact_text(reply.body, secrets)
         if reply.status != 200:
             complaint = _complaint(text)
             raise BackendUnavailable(f"{question.role}: {words}{complaint and f': {complaint}'}")
         answer = _answer(backend, question.role, text, time.monotonic() - began)
+        if answer.usage.usd is None and "price" in backend:
+            log(f"usage, in the reply: {'; '.join(usage_in([json.loads(text)], USAGE, backend['price'])[1])}")
         log(answer.text)
     return answer._replace(text=redact_text(answer.text, secrets))
 
@@ -196,9 +204,10 @@ def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) ->
         reply: Any = json.loads(body)
     except JSON_ERRORS:
         what = f"{role}: what came back is not JSON: {_line(body)}"
-        raise _outage(what, FailureFacts(asked=True, garbled=True)) from None
+        raise _outage(what, FailureFacts(asked=True, garbled=True), _unread_usage(backend), seconds) from None
     usage = usage_in([reply], USAGE, backend.get("price"))[0]
     if not isinstance(value_at("choices.0.message", reply), dict):  # some gateways tell of an error with status 200
+        usage = usage if isinstance(value_at("usage", reply), dict) else FREE
         what = f"{role}: no message at choices[0].message: {_complaint(body)}"
         raise _outage(what, FailureFacts(asked=True, garbled=True), usage, seconds)
     text, model = value_at("choices.0.message.content", reply), value_at("model", reply)
@@ -212,6 +221,11 @@ def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) ->
 
 def _outage(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: float = 0.0) -> BackendUnavailable:
     return BackendUnavailable(f"{what}: {outage_reason(failure)}; build again", usage, seconds)
+
+
+def _unread_usage(backend: Mapping[str, Any]) -> Usage:
+    """The usage of a question that may have been answered, and paid for, though the answer was not read."""
+    return usage_in([], USAGE, backend.get("price"))[0]
 
 
 def _complaint(body: str) -> str:

@@ -34,9 +34,10 @@ from pipeline.tree.rules.positions import (
     parse_position,
     parse_slot,
     position,
+    slot_of,
 )
 from pipeline.tree.run import records
-from pipeline.tree.run.records import Record, SlotTask, dump_record, load, load_as, load_if_intact
+from pipeline.tree.run.records import Record, dump_record, load, load_if_intact
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
@@ -129,8 +130,10 @@ class TreeFollower:
             if slot:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
                 self._log_event(records.EVENT_FAILED, slot, error=error)
-        elif target.stage == "assign":
+        elif target.stage in ("assign", "wave"):
             self._queue(depth_of(target.name))
+        elif target.stage == "admit":
+            self._queue_slot(target)
         elif target.stage == "promote":
             self._log_promotion(target.params["depth"])
         elif slot and target.stage in PAID_STAGES and outcome.status == BUILT and slot not in self.started_slots:
@@ -154,11 +157,23 @@ class TreeFollower:
     def _queue(self, depth: int) -> None:
         assigned = load_if_intact(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
         for name, task in assigned["tasks"].items():
-            if not task["empty"] and name in self.todo and name not in self.known:
+            is_new = not task["empty"] and name in self.todo and name not in self.known
+            if is_new and (not assigned.get("turns") or self._is_admitted(name)):
                 self._log_event(records.EVENT_QUEUED, name)
 
+    def _queue_slot(self, target: Target) -> None:
+        """Queue a slot that is admitted in its turn."""
+        name = str(slot_of(target.name))
+        if name in self.todo and name not in self.known and self._is_admitted(name):
+            self._log_event(records.EVENT_QUEUED, name)
+
+    def _is_admitted(self, slot: str) -> bool:
+        """Check if a slot has something to do, in its turn or ahead of it."""
+        paths = (self.at.of_eval(parse_slot(slot), name) for name in ("task.json", "ahead/task.json"))
+        return any(not found["empty"] for path in paths if (found := load_if_intact(path)))
+
     def _start(self, slot: str, at: float) -> None:
-        if not load_as(SlotTask, self.at.of_eval(parse_slot(slot), "task.json")).empty:
+        if self._is_admitted(slot):
             self.started_slots.add(slot)
             self._log_event(records.EVENT_STARTED, slot, at, pid=os.getpid())
 

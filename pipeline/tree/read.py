@@ -15,7 +15,7 @@ from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.scoring import RUN
 from pipeline.tree.spec import checks, sweep
 from pipeline.tree.spec.model import MANUAL, PATCHES, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
-from pipeline.tree.spec.roles import ROLES_READER
+from pipeline.tree.spec.roles import FREE_PRICE, PAID_BACKENDS, ROLES_READER, is_price_unknown
 from pipeline.tree.spec.score import METRICS_SCHEMA, SCORE, read_rules
 
 PARALLEL_BACKENDS = ("threads",)
@@ -40,7 +40,12 @@ def _is_repository(path: str) -> bool:
 
 
 AMOUNTS = (
-    Field("usd", fields.number(0), "what backends may cost, by what they say of it or by `price:`"),
+    Field(
+        "usd",
+        fields.number(0),
+        "what backends may cost, by what they say of it or by `price:`; one of these each "
+        "role must have that is asked for money",
+    ),
     Field("tokens", fields.count(0), "input and output together"),
     Field("time", fields.SECONDS, "of evaluations, added up: `4h`"),
 )
@@ -140,20 +145,40 @@ def read(item: Item, name: str) -> TreeSpec:
         holdout=held,
     )
     _check(spec, top)
+    _check_prices(spec, top)
     return spec
 
 
 def _ceiling(top: Values, loop: Loop) -> Ceiling:
     """The most that an evaluation costs.  Without a word of it and without a model to pay, it is free."""
     per_eval = top["budget"]["per_eval"] if "budget" in top else None
-    paid = any(role["backend"] in ("command", "openai") for role in loop.roles.values())
-    free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
+    asked = [role for role in loop.roles.values() if role["backend"] in PAID_BACKENDS]
+    free: dict[str, Any] = {} if asked else {"tokens": 0}
+    free |= {} if any(role.get("price") != FREE_PRICE for role in asked) else {"usd": 0.0}
     return Ceiling(1, **{**free, **_amounts(per_eval)})
 
 
 def _amounts(given: Values | None) -> dict[str, Any]:
     names = {each.key: each.key.replace("time", "seconds") for each in AMOUNTS}
     return {name: given[key] for key, name in names.items() if key in given} if given else {}
+
+
+def _check_prices(spec: TreeSpec, top: Values) -> None:
+    """Refuse a budget in USD that a role spends from without anybody knowing how much."""
+    if spec.budget.usd is None or spec.dry_run:
+        return
+    places = dict(top.at("roles").pairs("roles"))
+    for name, role in spec.loop.roles.items():
+        if is_price_unknown(role):
+            told = "`usage: {usd: …}` if it prints its cost as JSON, " if role["backend"] == "command" else ""
+            places[name].wrong(
+                f"role {name}: `budget: usd` is {spec.budget.usd:g}, and nobody knows what {role['backend']} costs; "
+                f"add `price: {{input: …, output: …}}` in USD for a million tokens, {told}or `price: {FREE_PRICE}`"
+            )
+        if isinstance(role.get("price"), dict) and role["backend"] == "command":
+            lacking = [each for each in ("input_tokens", "output_tokens") if each not in role.get("usage", {})]
+            if lacking and "usd" not in role.get("usage", {}):
+                places[name].wrong(f"role {name}: `price:` needs tokens to count; add `usage: {{{lacking[0]}: …}}`")
 
 
 def _check(spec: TreeSpec, top: Values) -> None:

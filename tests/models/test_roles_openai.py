@@ -106,7 +106,7 @@ def test_an_answer_comes_with_what_it_cost(desk: CallContext, server: Server) ->
     answer = told(desk, server, price={"input": 2.0, "output": 10.0})
     assert answer._replace(seconds=0) == Answer("a thought", Usage(0.0025, 1000, 50), 0, "m-2026")
     assert answer.seconds > 0
-    assert told(desk, server).usage == Usage(0.0, 1000, 50)
+    assert told(desk, server).usage == Usage(None, 1000, 50)
 
 
 def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: CallContext, server: Server) -> None:
@@ -193,9 +193,9 @@ def test_of_several_documents_all_are_shown(desk: CallContext, server: Server) -
 @pytest.mark.parametrize(
     ("reply", "why", "usage"),
     [
-        (said(None), "no text at", Usage(0, 1000, 50)),
-        (said(" \n"), "no text at", Usage(0, 1000, 50)),
-        (said("half a th", finish_reason="length"), "cut off", Usage(0, 1000, 50)),
+        (said(None), "no text at", Usage(None, 1000, 50)),
+        (said(" \n"), "no text at", Usage(None, 1000, 50)),
+        (said("half a th", finish_reason="length"), "cut off", Usage(None, 1000, 50)),
     ],
 )
 def test_what_is_no_answer_has_failed_and_may_have_cost(

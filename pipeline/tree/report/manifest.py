@@ -22,6 +22,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
+from pipeline.tree.run.admission import without_refused
 from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, load_if_intact, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
@@ -42,7 +43,22 @@ class RunRecords:
 
     @cached_property
     def assignments(self) -> dict[int, Record]:
-        return {d: found for d in self.shape.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
+        """What was assigned at each depth; without slots that were refused when their turn came, or wait for it."""
+        found = {d: record for d in self.shape.depths if (record := self.record(self.at.of_depth(d, "assigned.json")))}
+        return {d: self._after_turns(record) if record.get("turns") else record for d, record in found.items()}
+
+    def _after_turns(self, assigned: Record) -> Record:
+        decided = {
+            name: task
+            for name in assigned["reserved"]
+            if (task := self.record(self.at.of_eval(positions.parse_slot(name), "task.json")))
+        }
+        refused = {name: task["lacking"] for name, task in decided.items() if task.get("lacking")}
+        tasks = {name: assigned["tasks"][name] | {"empty": decided[name]["empty"], "why": decided[name]["why"]}
+                 for name in refused}  # fmt: skip
+        left = without_refused(assigned, refused)
+        left["reserved"] = [name for name in left["reserved"] if name in decided]
+        return {**left, "tasks": {**assigned["tasks"], **tasks}}
 
     @cached_property
     def promotions(self) -> dict[int, Record]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from pipeline.tree.rules.budget import BudgetLedger, Ceiling, affordable_count, reserve_spending
+from pipeline.tree.rules.budget import BudgetLedger, Ceiling, affordable_count, reserve_spending, shortage_text
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 
 SECTIONS = ("IDEA", "RATIONALE", "REQUIRED_CHANGES")
@@ -129,7 +129,7 @@ def assign_ideas(
 
     `tried`: ideas of the depths above, of which `scope` picks those that count."""
     room, lacking = affordable_count(ledger, ceiling, ideas_per_node * len(frontier))
-    short = ", ".join(f"{name} (limit {getattr(ledger.limits, name):g})" for name in lacking)
+    short = ", ".join(shortage_text(name, ledger.limits) for name in lacking)
     earlier = sorted(tried)
     tasks: list[SlotAssignment] = []
     starts: list[str] = []

@@ -13,6 +13,7 @@ verdicts   the stages score, pair, weigh, settle, cascade and join
 noise      noise of the measurements, for `coppice calibrate`
 ideas      asking a role, and the stages that get ideas
 implement  the stages that implement an idea: planner, coder and reviewer, or a person
+admission  the stages wave and admit: who may spend, where the money does not suffice for all at once
 nodes      the stages root, start and node; the records of the nodes to come
 decisions  the stages assign and promote, and the table of all stages that decide
 prompts/   the default prompts of the roles (Markdown, package data)"""

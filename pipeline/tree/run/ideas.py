@@ -48,7 +48,10 @@ class RoleAsker(NamedTuple):
     def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
         """The asker of a job; the journal of a time that came to its end is dropped: then new answers are wanted."""
         published = dict(job.target.writes)["calls"][0]
-        journal = f"{folder(job.target.run)}/calls/{own_name(job.target.name)}"
+        name = own_name(job.target.name)
+        if name.endswith(".ahead"):  # the same work, begun before its turn
+            name = f"{name.removesuffix('.ahead')}.implement"
+        journal = f"{folder(job.target.run)}/calls/{name}"
         calls = Calls(journal)
         if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
             shutil.rmtree(journal)
@@ -155,9 +158,11 @@ def recorded_ideas_stage(job: Job) -> None:
 
 
 def cost_of_calls(calls: list[Call]) -> Record:
-    """The cost of calls together, the failed ones too."""
+    """The cost of calls together, the failed ones too; `unknown_calls`, if there are any: those of unknown price."""
+    unknown = sum(call.usage.usd is None for call in calls)
     return {
-        "usd": sum(call.usage.usd for call in calls),
+        **({"unknown_calls": unknown} if unknown else {}),
+        "usd": sum(call.usage.usd or 0.0 for call in calls),
         "tokens": sum(call.usage.input_tokens + call.usage.output_tokens for call in calls),
         "seconds": round(sum(call.seconds for call in calls), 3),
     }

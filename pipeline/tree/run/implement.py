@@ -72,14 +72,14 @@ class Implementation(NamedTuple):
 
 def implement_stage(job: Job) -> None:
     task, code = load_as(SlotTask, job.reads["task"][0]), load(job.reads["code"][0])
-    asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
-    work = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
+    asking = None if task.empty else RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
+    work = _Work(job, task.idea, code, asking).implementation() if asking else Implementation(task.why)
     status = COMPLETED if not work.why else SKIPPED if task.empty else FAILED
     record = CandidateRecord(status, work.why, work.approved, len(work.reviews))
     save(job.writes["candidate"][0], record._asdict() | (work.candidate or NO_CANDIDATE)._asdict())
     write(job.writes["patch"][0], work.patch)
     write(job.writes["tree"][0], f"{work.candidate.tree}\n" if work.candidate and not work.why else "")
-    write(job.writes["calls"][0], asking.journal_bytes())
+    write(job.writes["calls"][0], asking.journal_bytes() if asking else b"")
     for n, path in enumerate(job.writes.get("reviews", ())):
         write(path, work.reviews[n] if n < len(work.reviews) else "This round was not held.\n")
 

@@ -6,7 +6,7 @@ whatever looks like one is refused before any other message could repeat it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import spec_fields as fields
@@ -125,17 +125,39 @@ JSON_PATHS = Reader(lambda item, what: _paths(item, what, True), fields.TEXTS)
 USAGE = Table(
     Field("text", JSON_PATH, "the answer"),
     Field("usd", JSON_PATHS, "what it cost, in USD"),
-    Field("input_tokens", JSON_PATHS, "tokens of the prompt"),
+    Field("input_tokens", JSON_PATHS, "tokens of the prompt, the cached ones too"),
     Field("output_tokens", JSON_PATHS, "tokens of the answer"),
+    Field("cached_tokens", JSON_PATHS, "those of the prompt that the service had kept"),
 )
 PRICE = Table(
     Field("input", NUMBER, "of a million tokens of the prompt, in USD", needed=True),
     Field("output", NUMBER, "of a million tokens of the answer, in USD", needed=True),
+    Field("cached", NUMBER, "of a million cached tokens of the prompt, in USD"),
 )
 
 
 def _given(table: Table) -> Reader:
     return Reader(lambda item, what: table.read(item, what).as_dict(), table.schema)
+
+
+FREE_PRICE = "free"
+
+
+def _price(item: Item, what: str) -> dict[str, Any] | str:
+    if item.is_map:
+        return PRICE.read(item, what).as_dict()
+    if item.text(what) != FREE_PRICE:
+        item.wrong(f"{what}: expected {{input: …, output: …}} in USD for a million tokens, or {FREE_PRICE}")
+    return FREE_PRICE
+
+
+PRICES = Reader(_price, fields.any_of({"const": FREE_PRICE}, PRICE.schema))
+PRICE_HELP = "`{input: …, output: …, cached: …}` in USD for a million tokens, or `free`, as a model of your own is"
+
+
+def is_price_unknown(role: Mapping[str, Any]) -> bool:
+    """Check if nobody will know what the calls of a role cost: no price, and no cost in what it prints."""
+    return role["backend"] in PAID_BACKENDS and "price" not in role and "usd" not in role.get("usage", {})
 
 
 PROMPT = Field("prompt", TEXT, "the path of a template in the project, in place of the one that comes with Coppice")
@@ -158,9 +180,8 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
               "then the program and all that it has started are ended, and the target fails"),
         Field("usage", _given(USAGE),
               "where in the JSON that it prints something stands: `text` (the answer), `usd`, `input_tokens`, "
-              "`output_tokens`"),
-        Field("price", _given(PRICE),
-              "`{input: …, output: …}` in USD for a million tokens, for programs that do not say what they cost"),
+              "`output_tokens`, `cached_tokens` (those of `input_tokens` that the service had kept)"),
+        Field("price", PRICES, f"{PRICE_HELP}; for programs that do not say what they cost"),
     ),
     "openai": (
         PROMPT,
@@ -177,8 +198,7 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
         Field("timeout", fields.SECONDS, "for each try, from the start to the last byte", without="`10m`"),
         Field("retries", fields.count(0, 100), without="4", help=
               "how often a request that was refused or lost is sent again"),
-        Field("price", _given(PRICE),
-              "`{input: …, output: …}` in USD for a million tokens; without it, only tokens are counted"),
+        Field("price", PRICES, f"{PRICE_HELP}; without it, the cost is unknown"),
     ),
     "replay": (PROMPT, Field("folder", TEXT, "all files `*.jsonl` in it and below it are read", needed=True)),
     PATCHES: (Field("folder", TEXT, "the folder in which they are", without="needed, for `ideas` alone", needed=True),),
@@ -197,7 +217,8 @@ KEYS_OF_ROLE = {("coder", PATCHES): _backend(PATCHES, ())}
 
 
 # Which backends may answer for a role.  Without a plan or a review a search can do.
-_ASKED = ("command", "openai", "replay")
+PAID_BACKENDS = ("command", "openai")  # a recorded answer has its cost, which is not paid again
+_ASKED = (*PAID_BACKENDS, "replay")
 ROLE_BACKENDS = {
     "ideas": (*_ASKED, PATCHES, MANUAL),
     "planner": (*_ASKED, NONE),
