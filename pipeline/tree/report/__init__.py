@@ -4,6 +4,7 @@ May import: store, git, core, errors, trust, tree.rules, tree.spec, tree.run.  `
 manifest, `markdown` of rows.
 
 manifest        the records of a run, each read on demand; manifest.json: all of them, folded into one
+money           the bill: every call that was asked and paid for, by role, by depth, over time
 markdown        Markdown tables, and numbers and texts on one line
 summary         TREE_SUMMARY.md
 explain         decisions in numbers: what each check used, and what would have been enough

@@ -16,6 +16,7 @@ from math import fsum
 
 from pipeline.store.files import read_bytes
 from pipeline.store.receipts import Receipts
+from pipeline.tree.report.money import fold_money
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
@@ -43,7 +44,7 @@ class RunRecords:
 
     @cached_property
     def assignments(self) -> dict[int, Record]:
-        """What was assigned at each depth; without slots that were refused when their turn came, or wait for it."""
+        """Assignments by depth; without slots that were refused when their turn came, or wait for it."""
         found = {d: record for d in self.shape.depths if (record := self.record(self.at.of_depth(d, "assigned.json")))}
         return {d: self._after_turns(record) if record.get("turns") else record for d, record in found.items()}
 
@@ -373,6 +374,7 @@ def fold_manifest(
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
         "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
+        "money": fold_money(run, records.shape.all_slots()),
         "events": [*read_events(at.of_run(positions.EVENTS))],
     }
 

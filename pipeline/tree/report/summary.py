@@ -19,6 +19,7 @@ from pipeline.tree.report.markdown import (
     markdown_table,
     table_cell,
 )
+from pipeline.tree.report.money import money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN
@@ -211,6 +212,7 @@ def summary_text(manifest: Manifest) -> str:
         ("Failures", failures),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
+        ("Money", money_lines(manifest)),
         ("How to look at it", _commands(manifest, best[-1])),
     ]
     text = [f"# {manifest['tree_run_id']}"]

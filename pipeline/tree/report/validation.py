@@ -164,7 +164,7 @@ def check_decisions(run: str, without: Collection[str]) -> Check:
 
 
 # Fields of a stored manifest that are from the watcher of the run, or of the moment.
-PASSING_FIELDS = {*LIFECYCLE_FIELDS, "events", "tasks", "status", "deferred_cleanup"}
+PASSING_FIELDS = {*LIFECYCLE_FIELDS, "events", "tasks", "status", "deferred_cleanup", "money"}
 # In place of the checks of consistency, whose faults would only repeat the missing records.
 NOT_LOOKED_AT = check_of("whether all fits together: not looked at while records are missing or changed", 0, [])
 

@@ -89,7 +89,7 @@ def total_spending(amounts: Iterable[Spending]) -> Spending:
 
 
 def charged_spending(spent: Spending, ceiling: Ceiling) -> Spending:
-    """What counts against a budget: the ceiling where a price is unknown; without a ceiling, all that there is."""
+    """The charge against a budget: the ceiling where a price is unknown; without a ceiling, all that there is."""
     if not spent.unknown_calls:
         return spent
     return spent._replace(usd=inf if ceiling.usd is None else max(spent.usd, ceiling.usd))

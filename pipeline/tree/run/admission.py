@@ -45,7 +45,7 @@ def spent_record(ledger: BudgetLedger) -> dict[str, list[float]]:
 
 
 def without_refused(assigned: Record, refused: Mapping[str, Sequence[str]]) -> Record:
-    """What was assigned at a depth, without the slots that were refused in their turn."""
+    """The assignments of a depth, without the slots that were refused in their turn."""
     cut = dict.fromkeys([*assigned["cut"], *(name for lacking in refused.values() for name in lacking)])
     reserved = [slot for slot in assigned["reserved"] if slot not in refused]
     tried = [each for each in assigned["tried"] if each[0] not in refused]
@@ -75,9 +75,9 @@ def wave_stage(job: JobFiles) -> None:
 
 
 def _purse(job: JobFiles) -> BudgetLedger:
-    """What all slots before have cost, with the ideas and the depths above; in USD and tokens alone.
+    """The cost of all slots before, with the ideas and the depths above; in USD and tokens alone.
 
-    What is charged for an unknown price is part of it, so that it is charged for each slot."""
+    The charge for an unknown price is part of it, so that it is charged for each slot."""
     params = job.target.params
     ceiling = Ceiling(**params["ceiling"])
     if job.reads["purse"]:

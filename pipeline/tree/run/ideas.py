@@ -12,7 +12,6 @@ The default prompts are files in prompts/ beside this module."""
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -46,7 +45,7 @@ class RoleAsker(NamedTuple):
 
     @classmethod
     def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
-        """The asker of a job; the journal of a time that came to its end is dropped: then new answers are wanted."""
+        """The asker of a job; the journal of a time that came to its end is put aside: then new answers are wanted."""
         published = dict(job.target.writes)["calls"][0]
         name = own_name(job.target.name)
         if name.endswith(".ahead"):  # the same work, begun before its turn
@@ -54,7 +53,7 @@ class RoleAsker(NamedTuple):
         journal = f"{folder(job.target.run)}/calls/{name}"
         calls = Calls(journal)
         if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
-            shutil.rmtree(journal)
+            calls.retire()
         # as they stand in the spec: with the keys that the recipe leaves out, and the job's files
         limits = job.target.params.get("limits", {})
         in_full = {name: {**role, **limits.get(name, {})} for name, role in roles.items()}
