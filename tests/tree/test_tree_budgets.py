@@ -153,6 +153,8 @@ def test_a_slot_is_refused_when_all_before_it_have_ended_and_it_does_not_fit(pro
     assert manifest["state"]["spent"]["usd"] == 0.75
     asked = [line for line in project.read("runs/x/events.jsonl").splitlines() if '"queued"' in line]
     assert len(asked) == 3
+    assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found\n")
+    assert "not enough of the budget is left" in project.call("explain", "x:d0.n0.i3").out
 
 
 def test_nothing_is_paid_twice_by_turns_nor_by_an_edit_of_the_budget(project: Project) -> None:

@@ -252,8 +252,9 @@ class _Evaluation:
             steps = ((step, self._read(f"{step}.json") or {}) for step in (*self.before, "sweep"))
             stage, record = next((step for step in steps if step[1].get("status") == FAILED), ("implement", {}))
             log = log if stage == "implement" else self._path(f"{stage}.log")
-        printed = f"{self.records.at.of_run('.coppice/logs')}/{self.slot}.implement.log"
-        log = printed if stage == "implement" and os.path.exists(printed) else log
+        folder = self.records.at.of_run(".coppice/logs")
+        printed = [f"{folder}/{self.slot}.{step}.log" for step in ("implement", "ahead")]
+        log = next(filter(os.path.exists, printed), log) if stage == "implement" else log
         return {"stage": stage, "why": self.summary["why"], "exit": record.get("exit"), "log": log}
 
     def _lifecycle_fields(self) -> Record:

@@ -123,7 +123,7 @@ def _row(each: Manifest, names: Sequence[str], header: Sequence[str]) -> Iterato
     seconds = spent["seconds"]
     yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
     yield str(each["attempt"]) if each["attempt"] else BLANK
-    yield format_money(spent["usd"], spent["tokens"])
+    yield format_money(spent["usd"], spent["tokens"], spent.get("unknown_calls", 0))
     if (decision := each["decision"]) is None:
         yield from ("not yet", BLANK)
     else:
@@ -154,6 +154,8 @@ def budget_table(manifest: Manifest) -> list[str]:
         [label, *(BLANK if side[name] is None else f"{side[name]:,.12g}" for side in sides)]
         for name, label in AMOUNTS.items()
     ]
+    if unknown := state["spent"].get("unknown_calls"):
+        rows[1][2] += f" + {plural(unknown, 'call')} of unknown price"
     header = ["", "limit", "spent", "left", "at most for one"]
     lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
