@@ -184,7 +184,7 @@ def _check_prices(spec: TreeSpec, top: Values) -> None:
 def _check(spec: TreeSpec, top: Values) -> None:
     """Refuse what only shows when the keys are seen together."""
     shape, backends = spec.shape, {name: role["backend"] for name, role in spec.loop.roles.items()}
-    evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
+    evaluations = shape.slot_count
     if evaluations > MOST_EVALUATIONS:
         top.wrong(
             "max_depth",

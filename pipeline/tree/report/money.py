@@ -124,7 +124,7 @@ def _costs_as_of(path: str, _size: int, _when: int) -> tuple[tuple[str, Usage, b
 
 
 def format_bill(bill: Mapping[str, Any]) -> str:
-    """What is known, and how much is not: `0.42 USD + 3 calls of unknown price`."""
+    """The known sum, and how much is unknown: `0.42 USD + 3 calls of unknown price`."""
     unknown = bill["unknown_calls"]
     return f"{bill['usd']:.12g} USD" + (f" + {plural(unknown, 'call')} of unknown price" if unknown else "")
 

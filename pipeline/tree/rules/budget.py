@@ -134,6 +134,14 @@ def affordable_count(ledger: BudgetLedger, ceiling: Ceiling, wanted: int) -> tup
     return wanted, ()
 
 
+def wave_size(limits: BudgetLimits, ceiling: Ceiling, slots: int) -> int:
+    """The number of slots that fit into a budget of money at their ceilings; 0 when all that there are do."""
+    wanted = slots if limits.evals is None else min(slots, limits.evals)
+    sides = ((limits.usd, ceiling.usd), (limits.tokens, ceiling.tokens))
+    fits = [int(round_significant(most / each)) for most, each in sides if most is not None and each]
+    return 0 if wanted <= min(fits, default=wanted) else max(1, min(fits))
+
+
 def _missing_amounts(limits: BudgetLimits, used: Spending, ceiling: Ceiling, before: int) -> tuple[str, ...]:
     """The amounts that do not suffice for one more after `before` others like it.
 

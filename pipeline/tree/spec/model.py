@@ -35,6 +35,11 @@ class SearchShape(NamedTuple):
     def depths(self) -> range:
         return range(self.max_depth)
 
+    @property
+    def slot_count(self) -> int:
+        """The number of slots of all depths."""
+        return self.ideas_per_node * (1 + self.beam_width * (self.max_depth - 1))
+
     def places(self, depth: int) -> tuple[NodePlace, ...]:
         return places_of(depth, self.beam_width)
 

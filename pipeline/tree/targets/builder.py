@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
+from pipeline.tree.rules.budget import wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
 from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec
-from pipeline.trust.series import round_significant
 
 NO_LIMITS = Limits()
 
@@ -43,13 +43,8 @@ class TargetBuilder:
         """The number of slots that fit into the budget of money at their ceilings; 0 when all of the search do.
 
         If not all do, slots are admitted by turns, so that what one did not spend is there for the next."""
-        budget, ceiling = self.spec.budget, self.spec.ceiling
-        shape = self.shape
-        slots = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
-        slots = slots if budget.evals is None else min(slots, budget.evals)
-        sides = ((budget.usd, ceiling.usd), (budget.tokens, ceiling.tokens))
-        fits = [int(round_significant(most / each)) for most, each in sides if most is not None and each]
-        return 0 if self.spec.dry_run or slots <= min(fits, default=slots) else max(1, min(fits))
+        slots = self.shape.slot_count
+        return 0 if self.spec.dry_run else wave_size(self.spec.budget, self.spec.ceiling, slots)
 
     def target(
         self,
