@@ -48,14 +48,14 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """An answer.  `patch`: a recorded coder's change; only replay has it, others change the folder or print a diff.
 
-    `trouble`: a complaint of a program that ended well about its service; it counts when there is no other result."""
+    `trouble`: an outage by the words of a coder that ended well; it counts when there is no other result."""
 
     text: str
     usage: Usage = FREE
     seconds: float = 0.0
     model: str = ""
     patch: bytes = b""
-    trouble: str = ""
+    trouble: BackendUnavailable | None = None
 
 
 class BackendUnavailable(Exception):

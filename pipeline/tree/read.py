@@ -15,7 +15,7 @@ from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.scoring import RUN
 from pipeline.tree.spec import checks, sweep
 from pipeline.tree.spec.model import MANUAL, PATCHES, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
-from pipeline.tree.spec.roles import ROLES_READER
+from pipeline.tree.spec.roles import PAID_BACKENDS, ROLES_READER
 from pipeline.tree.spec.score import METRICS_SCHEMA, SCORE, read_rules
 
 PARALLEL_BACKENDS = ("threads",)
@@ -50,6 +50,9 @@ BUDGET = Table(
     Field("per_eval", Reader(PER_EVAL.read, PER_EVAL.schema),
           "`usd`, `tokens` and `time` that one evaluation costs at most: so much is reserved before it starts"),
 )  # fmt: skip
+DEDUPE = Table(
+    Field("similar", fields.SHARE, "share of words and pairs of words that both have, in what they change", needed=True)
+)
 SPEC = Table(
     fields.kind_field("tree"),
     Field("repo", Reader(_repo, fields.TEXT.schema), needed=True, help=
@@ -84,6 +87,12 @@ SPEC = Table(
           inverse=True),
     Field("dedupe_scope", fields.choice(DEDUPE_SCOPES), value="SCOPE", help=
           f"among which ideas the same one is not tried twice: {fields.quoted(DEDUPE_SCOPES)}"),
+    Field("dedupe", Reader(DEDUPE.read, DEDUPE.schema), without="only equal ideas are duplicates", help=
+          "`{similar: 0.9}`: within `dedupe_scope`, an idea so alike an earlier one is not tried either, before "
+          "anything is paid for it"),
+    Field("replicate", fields.count(1), without="none", value="N", help=
+          "number of a repetition of the same search: models are asked anew, and what was measured of equal code is "
+          "used again"),
     Field("keep_rejected_worktrees", fields.BOOLEAN, default=False, switch=True, help=
           "keep checkouts of what was not promoted, in `runs/RUN/cand/`"),
     Field("keep_failed_artifacts", fields.BOOLEAN, default=False, switch=True, help=
@@ -138,6 +147,8 @@ def read(item: Item, name: str) -> TreeSpec:
         checks=checks.read_checks(top["checks"], timeout) if "checks" in top else (),
         cascade=sweep.read_cascade(top["cascade"], measured, paired) if "cascade" in top else None,
         holdout=held,
+        replicate=top["replicate"],
+        similar=top["dedupe"]["similar"] if "dedupe" in top else None,
     )
     _check(spec, top)
     return spec
@@ -146,7 +157,7 @@ def read(item: Item, name: str) -> TreeSpec:
 def _ceiling(top: Values, loop: Loop) -> Ceiling:
     """The most that an evaluation costs.  Without a word of it and without a model to pay, it is free."""
     per_eval = top["budget"]["per_eval"] if "budget" in top else None
-    paid = any(role["backend"] in ("command", "openai") for role in loop.roles.values())
+    paid = any(role["backend"] in PAID_BACKENDS for role in loop.roles.values())
     free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
     return Ceiling(1, **{**free, **_amounts(per_eval)})
 
@@ -169,6 +180,8 @@ def _check(spec: TreeSpec, top: Values) -> None:
         top.wrong("roles", "roles: coder: patches needs recorded ideas; use manual, command or openai")
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top.wrong("roles", "roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
+    if spec.similar is not None and shape.dedupe_scope == "none":
+        top.wrong("dedupe", "dedupe: similar compares nothing with `dedupe_scope: none`; drop one of them")
     paired = spec.rules.paired
     if paired and paired.alpha_over == RUN and paired.alpha * (paired.draws + 1) < shape.max_depth:
         top.wrong(
