@@ -52,8 +52,8 @@ class CallEnd(NamedTuple):
 
 
 _REFUSALS = re.compile(
-    r"usage polic|content.?(?:filter|policy|management)|content_policy|PROHIBITED_CONTENT|SAFETY\b|blockReason"
-    r"|flagged as potentially violating|ContentPolicyViolation|invalid_prompt",
+    r"(?i:usage polic|content.?(?:filter|policy|management)|flagged as potentially violating|invalid_prompt)"
+    r"|PROHIBITED_CONTENT|\bSAFETY\b|blockReason"
 )
 _TOO_LONG = re.compile(
     r"prompt is too long|input (?:is )?too long|maximum context length|context.?length|context.?window"
@@ -85,7 +85,7 @@ _STATUS = re.compile(r"(?:status(?: code)?|API Error):? (\d{3})\b", re.IGNORECAS
 # Claude Code gave up by its own limits: a matter of the question, not of the service.
 _OWN_LIMITS = "error_max_"
 # aider's line when its model cannot be reached; it ends with 0.  After an answer there is a line of tokens.
-_LITELLM = re.compile(r"^litellm\.(\w+)", re.MULTILINE)
+_LITELLM = re.compile(r"^litellm\.(\w+):", re.MULTILINE)
 _TOKENS = re.compile(r"^Tokens: ", re.MULTILINE)
 _NOT_OF_IT = re.compile(r"^(?:Retrying in|The API provider).*", re.MULTILINE)
 

@@ -159,7 +159,7 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
     ({"X-RateLimit-Reset": str(int((NOW + 5) * 1000))}, 5),
     (
         {"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": "2025-10-09T08:54:10Z"},
-        1250,
+        50,
     ),
 ]
 
