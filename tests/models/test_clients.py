@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +62,9 @@ PRINTED = {
 
 
 @pytest.fixture
-def desk(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> CallContext:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CallContext]:
     """Programs on the PATH that are called like the clients, write down how they were asked, and print `said`."""
+    monkeypatch.chdir(tmp_path)
     Path("work").mkdir()
     Path("bin").mkdir()
     for name in RECIPES:
@@ -75,7 +78,8 @@ def desk(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> CallContext:
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{Path('bin').absolute()}:{os.environ['PATH']}")
     monkeypatch.setenv("TELL", str(Path.cwd()))
-    return CallContext(Processes(["x"]) if processes is None else processes, "x")
+    with closing(Processes(["x"])) as processes:  # which knows this PATH
+        yield CallContext(processes, "x")
 
 
 def told(name: str, said: str, role: str = "coder", status: int = 0, errors: str = "", **keys: Any) -> Answer:
