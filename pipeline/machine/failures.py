@@ -185,7 +185,7 @@ _STATUSES = {
 
 
 def _service_kind(failure: FailureFacts) -> str:
-    """What of the service is out, by its own words and statuses; empty where it blames something else."""
+    """The kind of outage of a service, by its own words and statuses; empty where it blames something else."""
     status, code = failure.status, failure.code.lower()
     named = SERVICE_CODES.get(code, "")
     if named == "credit" or (_CREDIT.search(failure.said) and (status is None or status < 500)):

@@ -63,7 +63,7 @@ Cost = tuple[Usage, float]
 
 
 class Printed(NamedTuple):
-    """What a program left: its end, standard output and error, answer file; `cut`: it printed more."""
+    """Traces of a program: its end, standard output and error, answer file; `cut`: it printed more."""
 
     ended: Exit
     text: str

@@ -28,7 +28,7 @@ REFUSAL_STATUS = 77  # the exit status of a refusal (EX_NOPERM): a script of one
 
 
 class Complaint(NamedTuple):
-    """What a program or a service says of a call that went wrong."""
+    """Words of a program or a service about a call that went wrong."""
 
     said: str = ""
     status: int | None = None  # of HTTP

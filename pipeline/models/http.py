@@ -169,7 +169,7 @@ def line_of(text: str) -> str:
 
 
 def complaint_line(body: str) -> str:
-    """What an error body says, in a line."""
+    """The message of an error body, in a line."""
     found = service_complaint(body)
     return line_of(found.said if found and found.said else body)
 

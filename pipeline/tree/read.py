@@ -90,7 +90,7 @@ SPEC = Table(
     Field("dedupe", Reader(DEDUPE.read, DEDUPE.schema), without="only equal ideas are duplicates", help=
           "`{similar: 0.9}`: within `dedupe_scope`, an idea so alike an earlier one is not tried either, before "
           "anything is paid for it"),
-    Field("replicate", fields.count(1), without="none", value="N", help=
+    Field("replicate", fields.count(1), without="none", help=
           "number of a repetition of the same search: models are asked anew, and what was measured of equal code is "
           "used again"),
     Field("keep_rejected_worktrees", fields.BOOLEAN, default=False, switch=True, help=
