@@ -18,7 +18,7 @@ CODER = "coder"
 
 
 class Reading(NamedTuple):
-    """The words and numbers in a client's output: its answer (None for none), and numbers by the names of Usage's fields.
+    """The words and numbers in a client's output: its answer (None for none), and numbers by the names in Usage.
 
     `input_tokens` are all of the prompt; `cached_tokens` are those of them that were read from a cache."""
 
