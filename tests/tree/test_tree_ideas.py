@@ -172,7 +172,7 @@ def test_what_earlier_depths_have_spent_is_not_there_any_more() -> None:
 
 def test_an_idea_that_was_not_tried_for_want_of_budget_is_no_duplicate_below() -> None:
     found = assigned(a=["x", "y"], ledger=BudgetLedger(BudgetLimits(evals=1)))
-    assert found.past_ideas == (PastIdea(EvalSlot(1, 0, 0), idea_identity("x")),)
+    assert found.past_ideas == (PastIdea(EvalSlot(1, 0, 0), idea_identity("x"), "x"),)
 
 
 def test_more_ideas_than_slots_are_a_mistake_of_the_caller_and_none_is_dropped_in_silence() -> None:
