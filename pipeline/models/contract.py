@@ -52,14 +52,14 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """An answer.  `patch`: a recorded coder's change; only replay has it, others change the folder or print a diff.
 
-    `trouble`: a complaint of a program that ended well about its service; it counts when there is no other result."""
+    `trouble`: an outage by the words of a coder that ended well; it counts when there is no other result."""
 
     text: str
     usage: Usage = FREE
     seconds: float = 0.0
     model: str = ""
     patch: bytes = b""
-    trouble: str = ""
+    trouble: BackendUnavailable | None = None
 
 
 class BackendUnavailable(Exception):
@@ -143,12 +143,20 @@ Prices = Mapping[str, float] | str  # `input`, `output`, `cached`: USD for a mil
 def usage_in(
     documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Prices | None
 ) -> tuple[Usage, list[str]]:
-    """The usage in documents, and what is wrong with it, a line each.  Numbers at several paths are added up.
+    """The usage in documents, and what is wrong with it, a line each.  Numbers at several paths are added up."""
+    found = {name: {path: last_value_at(path, documents) for path in paths.get(name, ())} for name in Usage._fields}
+    lacking = {name: [at for at, value in each.items() if not _is_amount(value)] for name, each in found.items()}
+    wrong = [f"no number at {', '.join(places)} for {name}" for name, places in lacking.items() if places]
+    usage, unsure = priced_usage({name: total_amount([*each.values()]) for name, each in found.items()}, price)
+    return usage, [*wrong, *unsure]
+
+
+def priced_usage(told: Mapping[str, float | None], price: Prices | None) -> tuple[Usage, list[str]]:
+    """The usage of numbers by the names in Usage, and what is wrong with it.  What was not told is None or not there.
 
     The backend's own cost comes first, if it is not zero; then `price` decides, then the zero."""
-    told = {name: _amount_at(name, paths.get(name, ()), documents) for name in Usage._fields}
-    wrong = [why for _, why in told.values() if why]
-    usd, read, written, cached = (amount for amount, _ in told.values())
+    usd, read, written, cached = (told.get(name) for name in Usage._fields)
+    wrong = []
     if cached is not None and cached > (read or 0.0):
         wrong.append(f"{cached:g} cached_tokens are more than the input_tokens, of which they are a part")
         read = None
@@ -167,19 +175,23 @@ def _price_of(price: Mapping[str, float], read: float, written: float, cached: f
     return fsum(each) / 1_000_000
 
 
-def _amount_at(name: str, paths: Sequence[str], documents: Sequence[Any]) -> tuple[float | None, str]:
-    """The sum of the numbers at paths, and what is wrong there.
+def total_amount(values: Sequence[Any]) -> float | None:
+    """The sum of what a backend told; None without any number, or with one that cannot be.
 
-    None without any number, or with one that cannot be; a path that is not there beside others adds nothing."""
-    found = {path: last_value_at(path, documents) for path in paths}
-    numbers = {path: valid_amount(value) for path, value in found.items()}
-    absurd = [path for path, value in found.items() if numbers[path] is None and value not in (MISSING, None)]
-    lacking = [path for path, number in numbers.items() if number is None]
-    known = [number for number in numbers.values() if number is not None]
-    why = f"no number at {', '.join(lacking)} for {name}" if lacking else ""
-    return (None if absurd or not known else fsum(known)), why
+    A number that is not there beside others adds nothing."""
+    there = [value for value in values if value is not MISSING and value is not None]
+    numbers = [number for value in there if (number := valid_amount(value)) is not None]
+    return fsum(numbers) if there and len(numbers) == len(there) else None
 
 
-def refused_usage(usage: Usage) -> Usage:
-    """The usage of a question that its service refused: what was not told was not spent."""
-    return usage if usage.usd is not None else usage._replace(usd=0.0)
+def _is_amount(value: Any) -> bool:
+    return value is not MISSING and valid_amount(value) is not None
+
+
+# Outages in the middle of an answer: it may have been paid for by then.
+_BROKEN_OFF = ("malformed", "time-out", "killed")
+
+
+def outage_usage(usage: Usage, kind: str) -> Usage:
+    """The usage of a question without an answer: if its service refused it, what was not told was not spent."""
+    return usage if usage.usd is not None or kind in _BROKEN_OFF else usage._replace(usd=0.0)

@@ -55,6 +55,9 @@ BUDGET = Table(
     Field("per_eval", Reader(PER_EVAL.read, PER_EVAL.schema),
           "`usd`, `tokens` and `time` that one evaluation costs at most: so much is reserved before it starts"),
 )  # fmt: skip
+DEDUPE = Table(
+    Field("similar", fields.SHARE, "share of words and pairs of words that both have, in what they change", needed=True)
+)
 SPEC = Table(
     fields.kind_field("tree"),
     Field("repo", Reader(_repo, fields.TEXT.schema), needed=True, help=
@@ -89,6 +92,12 @@ SPEC = Table(
           inverse=True),
     Field("dedupe_scope", fields.choice(DEDUPE_SCOPES), value="SCOPE", help=
           f"among which ideas the same one is not tried twice: {fields.quoted(DEDUPE_SCOPES)}"),
+    Field("dedupe", Reader(DEDUPE.read, DEDUPE.schema), without="only equal ideas are duplicates", help=
+          "`{similar: 0.9}`: within `dedupe_scope`, an idea so alike an earlier one is not tried either, before "
+          "anything is paid for it"),
+    Field("replicate", fields.count(1), without="none", help=
+          "number of a repetition of the same search: models are asked anew, and what was measured of equal code is "
+          "used again"),
     Field("keep_rejected_worktrees", fields.BOOLEAN, default=False, switch=True, help=
           "keep checkouts of what was not promoted, in `runs/RUN/cand/`"),
     Field("keep_failed_artifacts", fields.BOOLEAN, default=False, switch=True, help=
@@ -143,6 +152,8 @@ def read(item: Item, name: str) -> TreeSpec:
         checks=checks.read_checks(top["checks"], timeout) if "checks" in top else (),
         cascade=sweep.read_cascade(top["cascade"], measured, paired) if "cascade" in top else None,
         holdout=held,
+        replicate=top["replicate"],
+        similar=top["dedupe"]["similar"] if "dedupe" in top else None,
     )
     _check(spec, top)
     _check_prices(spec, top)
@@ -194,6 +205,8 @@ def _check(spec: TreeSpec, top: Values) -> None:
         top.wrong("roles", "roles: coder: patches needs recorded ideas; use manual, command or openai")
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top.wrong("roles", "roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
+    if spec.similar is not None and shape.dedupe_scope == "none":
+        top.wrong("dedupe", "dedupe: similar compares nothing with `dedupe_scope: none`; drop one of them")
     paired = spec.rules.paired
     if paired and paired.alpha_over == RUN and paired.alpha * (paired.draws + 1) < shape.max_depth:
         top.wrong(

@@ -203,27 +203,33 @@ def of_claude(**told: Any) -> str:
 
 LIMITED = {"subtype": "success", "api_error_status": 429, "result": "API Error: Request rejected (429)"}
 OUTAGES = {
-    "too many requests": (CLAUDE, of_claude(**LIMITED)),
-    "no credit": (CLAUDE, of_claude(subtype="success", api_error_status=400, result="Credit balance is too low")),
-    "no login": (CLAUDE, of_claude(subtype="success", result="Invalid API key · Please run /login")),
-    "overloaded": (CLAUDE, of_claude(subtype="success", api_error_status=529, result="Overloaded")),
-    "no network": (CLAUDE, of_claude(subtype="success", result="API Error: Connection error.")),
-    "no such model": (CLAUDE, of_claude(subtype="success", api_error_status=404, result="model: sonet")),
-    "a subtype": (CLAUDE, of_claude(subtype="rate_limit", result="")),
-    "ended well": (CLAUDE, of_claude(**LIMITED).replace("exit(1)", "exit(0)")),
+    "too many requests": (CLAUDE, of_claude(**LIMITED), "rate limit"),
+    "no credit": (
+        CLAUDE,
+        of_claude(subtype="success", api_error_status=400, result="Credit balance is too low"),
+        "credit",
+    ),
+    "no login": (CLAUDE, of_claude(subtype="success", result="Invalid API key · Please run /login"), "login"),
+    "overloaded": (CLAUDE, of_claude(subtype="success", api_error_status=529, result="Overloaded"), "overload"),
+    "no network": (CLAUDE, of_claude(subtype="success", result="API Error: Connection error."), "network"),
+    "no such model": (CLAUDE, of_claude(subtype="success", api_error_status=404, result="model: sonet"), "missing"),
+    "a subtype": (CLAUDE, of_claude(subtype="rate_limit", result=""), "rate limit"),
+    "ended well": (CLAUDE, of_claude(**LIMITED).replace("exit(1)", "exit(0)"), "rate limit"),
     "codex": (
         CODEX,
         'print(\'{"type": "turn.failed", "error": {"message": "last status: 429 Slow Down"}}\'); sys.exit(1)',
+        "rate limit",
     ),
-    "says so": (AIDER, "sys.exit(75)"),
+    "says so": (AIDER, "sys.exit(75)", "server"),
 }
 
 
 @pytest.mark.parametrize("name", OUTAGES)
 def test_a_service_that_refuses_is_nobodys_failure(desk: CallContext, name: str) -> None:
-    backend, do = OUTAGES[name]
-    with pytest.raises(BackendUnavailable, match="build again") as refused:
+    backend, do, kind = OUTAGES[name]
+    with pytest.raises(BackendUnavailable) as refused:
         asked(desk, backend, do=do)
+    assert refused.value.kind == kind
     assert refused.value.usage == (Usage(0.5) if backend is CLAUDE else Usage())
 
 

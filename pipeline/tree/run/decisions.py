@@ -49,7 +49,8 @@ def assign_stage(job: JobFiles) -> None:
         params["dedupe_scope"],
         ideas_per_node=params["ideas_per_node"],
         ceiling=Ceiling(**params["ceiling"]),
-        tried=[PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]],
+        tried=[PastIdea(parse_slot(slot), *idea) for slot, *idea in before["tried"]],
+        similar=params.get("similar"),
     )
     tasks: dict[str, Any] = {}
     for task, path in zip(assignment.tasks, job.writes["tasks"], strict=True):
@@ -59,7 +60,8 @@ def assign_stage(job: JobFiles) -> None:
         save(path, SlotTask(task.idea, task.empty, why))
         first = str(task.duplicate_of) if task.duplicate_of else None
         tasks[str(task.slot)] = {"empty": task.empty, "why": why, "identity": task.identity, "duplicate_of": first}
-    ledger, tried = assignment.ledger, [[str(each.slot), each.identity] for each in assignment.past_ideas]
+    width = 2 if "similar" in params else 1  # texts only where they are compared
+    ledger, tried = assignment.ledger, [[str(each.slot), *each[1 : 1 + width]] for each in assignment.past_ideas]
     assigned = {"tasks": tasks, "cut": assignment.cut, "spent": spent_record(ledger)}
     assigned |= {"reserved": sorted(ledger.reserved), "tried": before["tried"] + tried}
     save(job.writes["assigned"][0], assigned | ({"turns": True} if params.get("turns") else {}))

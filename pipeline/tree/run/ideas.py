@@ -5,6 +5,7 @@ States of a call, by its key (role, prompt, files):
 
     none -> answered          kept, and used again by the same target
     none -> failed            kept with its cost; asked again, `eval_retries` times at most
+    none -> refused           kept with its cost; a model that will not answer is not asked again
     none -> service at fault  its cost is kept; the target fails, is tried again by `build/make`, and by the next build
 
 The default prompts are files in prompts/ beside this module."""
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from pipeline.machine.job import Job, StageFailed
 from pipeline.models.ask import ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
+from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
 from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
@@ -80,7 +82,8 @@ class RoleAsker(NamedTuple):
         Tries before a kill count too."""
         key = call_key(role, prompt, self.ground)
         settled = [call for call in self.calls.read_all() if call.key == key and call.is_settled]
-        return settled, sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
+        refused = any(call.exit == REFUSAL_STATUS for call in settled)
+        return settled, not refused and sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
 
     def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
         """Ask a role that only answers; a coder's work is more than its words."""
@@ -121,6 +124,7 @@ class RoleAsker(NamedTuple):
 
 
 NO_CONSTRAINTS = "None beyond those above."
+NEARLY_THE_SAME = "An idea that shares {:.0%} or more of its words with an idea above is dropped without being tried."
 
 
 class IdeaAnswer(NamedTuple):
@@ -172,6 +176,8 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
+    if (similar := job.target.params.get("similar")) is not None:
+        constraints += f"\n{NEARLY_THE_SAME.format(similar)}"
     values = {"context": history_section(context, before), "constraints": constraints}
     repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
     try:

@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from pipeline.errors import cut_text
 from pipeline.git.command import CandidateProblem
 from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, patch_between
 from pipeline.git.refs import pin
@@ -25,7 +24,8 @@ from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageFailed
 from pipeline.models.calls import answered_call, failed_call, recorded_answer
-from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
+from pipeline.models.clients import secret_names
+from pipeline.models.contract import Answer, CallFailed
 from pipeline.store.files import read_bytes
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
@@ -198,8 +198,7 @@ class _Work:
         try:
             change = self._change(worktree)
             if answer.trouble and change == before and not diff_in_answer(answer.text):
-                why = f"coder: {cut_text(answer.trouble)}; build again"
-                raise self.asking.unanswered(question, BackendUnavailable(why, answer.usage, answer.seconds))
+                raise self.asking.unanswered(question, answer.trouble)
             self._check_keys(change)
         except CandidateProblem as problem:
             failure = CallFailed(str(problem), 1, answer.usage, answer.seconds)
@@ -217,7 +216,7 @@ class _Work:
 
     def _check_keys(self, change: bytes) -> None:
         """Refuse a change that holds a key of the coder's environment: it would be recorded, committed and run."""
-        values = {name: os.environ.get(name, "") for name in self.asking.roles["coder"].get("pass", ())}
+        values = {name: os.environ.get(name, "") for name in secret_names(self.asking.roles["coder"])}
         secrets = {name: value for name, value in values.items() if len(value) >= SHORTEST_SECRET}
         if held := [name for name, value in secrets.items() if value.encode(errors="surrogateescape") in change]:
             raise CandidateProblem(f"the change holds the value of {', '.join(held)}, which is not to be written down")

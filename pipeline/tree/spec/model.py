@@ -195,6 +195,8 @@ class TreeSpec(NamedTuple):
     cascade: Cascade | None = None
     holdout: HoldoutKeys | None = None
     sources: Mapping[str, int] = {}
+    replicate: int | None = None
+    similar: float | None = None
 
     @property
     def rooms(self) -> dict[str, int]:

@@ -6,7 +6,7 @@ Keys of a role that decide on the answer go into parameters; keys that say how i
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline.core.graph import Target
@@ -37,7 +37,7 @@ def _module_folders(env: Mapping[str, str]) -> Iterator[str]:
 
 
 # Keys of a role that say how it is asked, and do not change the answer.
-ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass")
+ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass", "outage")
 # What is read of the usage is no part of the answer; the other paths count since they always did.
 ASIDE_USAGE = "cached_tokens"
 # Keys of a role that name files: these count by contents.
@@ -54,7 +54,7 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
         writes["calls"] = draft.at.idea(slot, "calls.jsonl")
     params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role), **draft.seal_limits}}
     if asked:
-        params["constraints"] = draft.spec.loop.constraints
+        params |= {"constraints": draft.spec.loop.constraints, **_draw(draft, [role]), **_likeness(draft)}
     elif role["backend"] == MANUAL:
         params["slot"] = str(slot)
     else:
@@ -86,7 +86,7 @@ def assign_target(draft: TargetBuilder, depth: int) -> Target:
     }
     shape = draft.shape
     params = {**draft.budget_params(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
-    params |= {"turns": True} if draft.wave_size else {}
+    params |= _likeness(draft) | ({"turns": True} if draft.wave_size else {})
     return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
 
 
@@ -153,9 +153,20 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot, step: str = "implemen
         "limits": {**{name: _aside(role) for name, role in asked.items()}, **draft.seal_limits},
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
+        **_draw(draft, asked.values()),
     }
     reads |= {port: path for port, path in _files_of(asked).items() if port != "coder_folder" or "patch" not in reads}
     return draft.target(f"{slot}.{step}", "implement", reads, writes, params, draft.limits(slot.place))
+
+
+def _draw(draft: TargetBuilder, roles: Iterable[Params]) -> dict[str, Any]:
+    """The number of the replicate, where a model is asked: its answers are drawn anew, and nothing else."""
+    asks = any(role["backend"] not in (*FOLDER_BACKENDS, DRY, NONE) for role in roles)
+    return {"replicate": draft.spec.replicate} if asks and draft.spec.replicate is not None else {}
+
+
+def _likeness(draft: TargetBuilder) -> dict[str, Any]:
+    return {} if draft.spec.similar is None else {"similar": draft.spec.similar}
 
 
 def _lasting(role: Params) -> dict[str, Any]:
