@@ -16,7 +16,7 @@ from pipeline.models.ask import LONGEST_OUTPUT, ask
 from pipeline.models.clients import RECIPES, invocation_of, secret_names
 from pipeline.models.complaints import FAILED, OUT, REFUSED, judge_call, program_complaint
 from pipeline.models.contract import OUTAGES, Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
-from pipeline.tree.spec.roles import CLIENTS, OUTAGE_KINDS
+from pipeline.tree.spec.roles import CLIENTS, CLIENTS_WITH_COST, OUTAGE_KINDS
 
 NOW = 1_760_000_000.0
 # What each prints when it has answered, as recorded from the real one.
@@ -47,17 +47,17 @@ Applied edit to a.py
 Tokens: 2.0k sent, 70 received. Cost: $0.0030 message, $0.0055 session.
 """
 PRINTED = {
-    "claude": (json.dumps(CLAUDE), Usage(0.00267, 1000, 50)),
+    "claude": (json.dumps(CLAUDE), Usage(0.00267, 1000, 50, 400)),
     "codex": (
         '{"type":"turn.completed","usage":{"input_tokens":1000,"cached_input_tokens":400,"output_tokens":50}}',
-        Usage(0.0, 1000, 50),
+        Usage(None, 1000, 50, 400),
     ),
-    "aider": (AIDER, Usage(0.0055, 3500, 120)),
+    "aider": (AIDER, Usage(0.0055, 3500, 120, 400)),
     "gemini": (
         json.dumps({"response": "done", "stats": {"models": {"g": {"tokens": GEMINI_TOKENS}}}}, indent=2),
-        Usage(0.0, 1000, 55),
+        Usage(None, 1000, 55, 400),
     ),
-    "opencode": ("\n".join(map(json.dumps, OPENCODE)), Usage(0.003, 2000, 100)),
+    "opencode": ("\n".join(map(json.dumps, OPENCODE)), Usage(0.003, 2000, 100, 800)),
 }
 
 
@@ -108,6 +108,61 @@ def test_a_client_is_asked_read_and_leaves_nothing(desk: CallContext, name: str)
     assert sorted(path.name for path in Path("work").iterdir()) == (
         ["new.py"] if name == "aider" else [".aider.left", "new.py"]
     )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_spec_knows_which_clients_tell_their_cost(name: str) -> None:
+    assert ("usd" in RECIPES[name].read(PRINTED[name][0], None).amounts) == (name in CLIENTS_WITH_COST)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_cached_tokens_of_a_client_have_their_own_price_where_it_tells_no_cost(desk: CallContext, name: str) -> None:
+    said, usage = PRINTED[name]
+    price = {"input": 1.0, "output": 10.0, "cached": 0.1}
+    own = (600 * 1.0 + 400 * 0.1 + usage.output_tokens * 10.0) / 1_000_000
+    assert told(name, said, desk=desk, price=price).usage.usd == pytest.approx(own if usage.usd is None else usage.usd)
+    assert told(name, said, desk=desk, price="free").usage.usd == 0.0
+
+
+# What tells no cost that can be: name, what is printed, what the log says of it.
+UNTOLD = {
+    "claude, no block": ("claude", json.dumps({"is_error": False, "result": "done"}), "no input_tokens"),
+    "claude, negative": ("claude", json.dumps({**CLAUDE, "total_cost_usd": -1}), "unknown"),
+    "codex, negative": (
+        "codex",
+        PRINTED["codex"][0] + '\n{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":50}}',
+        "no input_tokens",
+    ),
+    "opencode, no price of this model": (
+        "opencode",
+        "\n".join(json.dumps({**each, "part": {**each["part"], "cost": 0}}) for each in OPENCODE),  # type: ignore[dict-item]
+        "unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNTOLD)
+def test_what_a_client_does_not_tell_is_unknown_and_not_nothing(desk: CallContext, case: str) -> None:
+    name, said, words = UNTOLD[case]
+    assert told(name, said, desk=desk).usage.usd is None
+    assert f"usage, in what {name} printed: " in Path("log").read_text()
+    assert words in Path("log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "usd"),
+    [
+        (json.dumps({**CLAUDE, "is_error": True, "api_error_status": 429, "total_cost_usd": None}), 1, 0.0),
+        (json.dumps({**CLAUDE, "is_error": True, "api_error_status": 429, "total_cost_usd": 0.25}), 1, 0.25),
+        ("", 137, None),
+    ],
+)
+def test_a_refused_question_cost_what_was_told_and_a_broken_off_one_is_unknown(
+    desk: CallContext, said: str, status: int, usd: float | None
+) -> None:
+    with pytest.raises(BackendUnavailable) as out:
+        told("claude", said, "ideas", status, desk=desk)
+    assert out.value.usage.usd == usd
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -33,6 +33,7 @@ class Say(NamedTuple):
     body: Any
     headers: tuple[tuple[str, str], ...] = ()
     hold: Event | None = None
+    lost: bool = False  # the connection is closed before a word
 
 
 def said(text: Any = "a thought", **more: Any) -> Say:
@@ -61,6 +62,9 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         reply = self.server.replies[min(len(self.server.seen), len(self.server.replies) - 1)]
         self.server.seen.append((self.path, dict(self.headers), asked))
+        if reply.lost:
+            self.close_connection = True
+            return
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
         length = {"Content-Length": str(len(body) + 1_000_000 * bool(reply.hold))}
@@ -104,10 +108,13 @@ def now(status: int, body: Any = "busy") -> Say:
 
 
 def test_an_answer_comes_with_what_it_cost(desk: CallContext, server: Server) -> None:
-    answer = told(desk, server, price={"input": 2.0, "output": 10.0})
+    price = {"input": 2.0, "output": 10.0, "cached": 0.5}
+    answer = told(desk, server, price=price)
     assert answer._replace(seconds=0) == Answer("a thought", Usage(0.0025, 1000, 50), 0, "m-2026")
     assert answer.seconds > 0
     assert told(desk, server).usage == Usage(None, 1000, 50)
+    server.replies = [said(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 400}})]
+    assert told(desk, server, price=price).usage == Usage(0.0019, 1000, 50, 400)
 
 
 def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: CallContext, server: Server) -> None:
@@ -304,7 +311,7 @@ def anthropic(text: str = "a thought", **more: Any) -> Say:
 def test_anthropics_protocol_is_spoken_too(desk: CallContext, server: Server) -> None:
     server.replies = [anthropic(stop_reason="end_turn")]
     answer = told(desk, server, backend="anthropic", temperature=0.5)
-    assert answer._replace(seconds=0) == Answer("a thought", Usage(0.0, 1000, 50), 0, "c-2026")
+    assert answer._replace(seconds=0) == Answer("a thought", Usage(None, 1000, 50, 400), 0, "c-2026")
     ((path, headers, body),) = server.seen
     assert path == "/v1/messages"
     assert (headers["x-api-key"], headers["anthropic-version"]) == (KEY, "2023-06-01")
@@ -355,6 +362,53 @@ def test_a_connection_that_is_refused_is_tried_again_and_then_unavailable(desk: 
     ):
         told(desk, server, url="http://127.0.0.1:1", retries=1)
     assert Path("log").read_text().count("no connection") == 2
+
+
+@pytest.mark.parametrize("price", [{"input": 2.0, "output": 10.0}, "free", None])
+def test_an_outage_after_which_nobody_knows_if_it_was_paid_for_is_not_free(
+    desk: CallContext, server: Server, price: Any
+) -> None:
+    """Neither is the question sent again at once."""
+    held, short, priced = Event(), (("Content-Length", "100000"),), {} if price is None else {"price": price}
+    unread = {
+        "late": (said()._replace(hold=held), "time-out"),
+        "lost": (said()._replace(lost=True), "network"),
+        "cut": (said()._replace(headers=short), "malformed"),
+        "large": (Say(200, b" " * (LARGEST_ANSWER + 1)), "malformed"),
+        "not JSON": (Say(200, b"<html>"), "malformed"),
+        "no message": (Say(200, {"choices": []}), "malformed"),
+        "an error in its middle": (Say(200, {"choices": [{"message": {}, "error": {"code": 502}}]}), "malformed"),
+    }
+    for reply, kind in unread.values():
+        server.replies, asked = [reply], len(server.seen)
+        with pytest.raises(BackendUnavailable) as out:
+            told(desk, server, retries=2, timeout=0.5 if reply.hold else 20, **priced)
+        assert (out.value.kind, out.value.usage.usd) == (kind, 0.0 if price == "free" else None)
+        assert len(server.seen) == asked + 1
+    held.set()
+
+
+@pytest.mark.parametrize(
+    "reply", [now(429), now(500), Say(401, "who?"), Say(200, {"error": {"message": "too many requests", "code": 429}})]
+)
+def test_a_request_that_was_refused_cost_nothing(desk: CallContext, server: Server, reply: Say) -> None:
+    server.replies = [reply]
+    with pytest.raises(BackendUnavailable) as out:
+        told(desk, server)
+    assert out.value.usage == Usage()
+
+
+def test_an_outage_that_tells_its_usage_has_its_price(desk: CallContext, server: Server) -> None:
+    server.replies = [Say(200, {"choices": [], "error": {"message": "overloaded"}, "usage": USAGE})]
+    with pytest.raises(BackendUnavailable) as out:
+        told(desk, server, price={"input": 2.0, "output": 10.0})
+    assert out.value.usage == Usage(0.0025, 1000, 50)
+
+
+def test_tokens_from_anthropics_cache_are_counted_among_those_of_the_prompt(desk: CallContext, server: Server) -> None:
+    server.replies = [anthropic(stop_reason="end_turn")]
+    answer = told(desk, server, backend="anthropic", price={"input": 1.0, "output": 10.0, "cached": 0.1})
+    assert answer.usage == Usage(pytest.approx(0.00114), 1000, 50, 400)
 
 
 @pytest.mark.parametrize("value", [None, "", " ", "two words", "ümlaut-0123456", "line\nbreak-0123456"])

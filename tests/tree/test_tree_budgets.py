@@ -157,6 +157,38 @@ def test_a_slot_is_refused_when_all_before_it_have_ended_and_it_does_not_fit(pro
     assert "not enough of the budget is left" in project.call("explain", "x:d0.n0.i3").out
 
 
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_a_slot_refused_as_similar_costs_nothing_and_leaves_its_money_to_the_next(
+    project: Project, at_once: int
+) -> None:
+    search = cheap(project, 0.25, max_parallel_evals=at_once, dedupe={"similar": 0.8})
+    for name in IDEAS:
+        search.idea(name, f"gain=1{name}", f"{name} is what this idea number {name} changes by {name}")
+    search.idea("2", "gain=12", "1 is what this idea number 1 changes by 1, too")
+    search.build("-n", str(at_once))
+    assert [line for line in search.executed() if line.startswith("coder")] == [f"coder d0.n0.i{n}" for n in (0, 2, 3)]
+    assert "similar to d0.n0.i0" in search.why("d0.n0.i1")
+    assert project.read("runs/x/eval/d0.n0.i1/calls.jsonl") == ""
+    manifest = search.record("manifest.json")
+    assert manifest["evaluations"]["d0.n0.i1"]["empty"] == "duplicate"
+    assert manifest["state"]["spent"]["usd"] == manifest["money"]["usd"] == 0.75
+    assert "not enough of the budget is left: usd (limit 1)" in search.why("d0.n0.i4")
+    tried = search.record("depths/0/promoted.json")["tried"]
+    assert [each[0] for each in tried] == ["d0.n0.i0", "d0.n0.i2", "d0.n0.i3"]
+    assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found\n")
+
+
+def test_a_replicate_by_turns_is_asked_once_for_each_slot_and_pays_for_itself(project: Project) -> None:
+    search = cheap(project, 0.25)
+    search.build()
+    search.executed()
+    search.spec("y", replicate=2)
+    search.build("y")
+    assert [line for line in search.executed() if line.startswith("coder")] == [f"coder d0.n0.i{n}" for n in range(3)]
+    money = search.record("manifest.json", "y")["money"]
+    assert (money["calls"], money["usd"], money["recalled_usd"]) == (3, 0.75, 0.0)
+
+
 def test_nothing_is_paid_twice_by_turns_nor_by_an_edit_of_the_budget(project: Project) -> None:
     search = cheap(project, 0.25)
     search.build()
