@@ -89,22 +89,21 @@ class FailureFacts(NamedTuple):
     asked: bool = False  # it was a role that gives an answer; otherwise a command that measures the candidate
     missing: bool = False  # there is no such program as the spec names
     status: int | None = None  # of HTTP, where a server or a tool gives one; 0 for no connection
+    code: str = ""  # the service's own word for the error, such as `insufficient_quota`
     garbled: bool = False  # the answer does not follow the protocol
     said: str = ""  # the tool's own message, if it blames its service
+
+
+class Outage(NamedTuple):
+    """An outage: what is out, and why one thinks so."""
+
+    kind: str
+    why: str
 
 
 # Sent by who wants room or an end: the kernel for want of memory, a machine that goes down, a person.  What a program
 # does wrong itself ends it by others: SEGV, ABRT, FPE, BUS, ILL.
 FROM_OUTSIDE = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM})
-# No connection, no login, no credit, a model that is not there, too many at once; from 500 on it is the server's fault.
-_OF_THE_SERVICE = frozenset({0, 401, 402, 403, 404, 407, 408, 425, 429})
-_SERVICE = re.compile(
-    r"rate.?limit|usage.limit|too many requests|overloaded|credit|quota|billing|insufficient (?:funds|balance)"
-    r"|api.?key|authenticat|unauthori[sz]ed|permission_error|/login|log ?in\b|logged in|oauth"
-    r"|connect|network|ECONN|ENOTFOUND|ETIMEDOUT|timed? ?out"
-    r"|(?:internal )?server.error|bad gateway|service unavailable|api_error\b",
-    re.IGNORECASE,
-)
 
 
 def signal_of(ended: Exit) -> int:
@@ -112,22 +111,109 @@ def signal_of(ended: Exit) -> int:
     return -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 128 + signal.NSIG else 0
 
 
-# Each with what it says, in the order in which they are looked at.
-_OUTAGES: tuple[tuple[Callable[[FailureFacts], bool], str], ...] = (
-    (lambda it: it.missing, "the program is not there"),
+# Outages that show in how a program ended, in the order in which they are looked at.
+_ENDS: tuple[tuple[Callable[[FailureFacts], bool], Outage], ...] = (
+    (lambda it: it.missing, Outage("missing", "the program is not there")),
     (
         lambda it: not it.ended.timed_out and signal_of(it.ended) in FROM_OUTSIDE,
-        "it was killed from outside, as for want of memory",
+        Outage("killed", "it was killed from outside, as for want of memory"),
     ),
-    (lambda it: it.asked and it.ended.timed_out, "there was no answer in time"),
-    (lambda it: it.asked and it.ended.code in (NOT_FOUND, NOT_EXECUTABLE), "what it was to start cannot be started"),
-    (lambda it: it.asked and it.ended.code == NOT_NOW, "it says that it cannot work now"),
-    (lambda it: it.status is not None and (it.status in _OF_THE_SERVICE or it.status >= 500), "the service refuses"),
-    (lambda it: it.garbled, "what came back is no answer of the service"),
-    (lambda it: _SERVICE.search(it.said) is not None, "the service refuses"),
+    (lambda it: it.asked and it.ended.timed_out, Outage("time-out", "there was no answer in time")),
+    (
+        lambda it: it.asked and it.ended.code in (NOT_FOUND, NOT_EXECUTABLE),
+        Outage("missing", "what it was to start cannot be started"),
+    ),
 )
+_NOT_NOW = Outage("server", "it says that it cannot work now")
+_GARBLED = Outage("malformed", "what came back is no answer of the service")
+
+# A service's own words for its errors.  Kinds by the whole code, by the text of a message, by the status of HTTP: what
+# is more exact comes first.  Credit comes before the status: services say 400, 403 or 429 for it.
+SERVICE_CODES = {
+    "insufficient_quota": "credit",
+    "billing_hard_limit_reached": "credit",
+    "billing_not_active": "credit",
+    "billing_error": "credit",
+    "insufficient_balance": "credit",
+    "rate_limit_error": "rate limit",
+    "rate_limit_exceeded": "rate limit",
+    "ratelimiterror": "rate limit",
+    "resource_exhausted": "rate limit",
+    "usage_limit_reached": "rate limit",
+    "overloaded_error": "overload",
+    "overloaded": "overload",
+    "unavailable": "overload",
+    "serviceunavailableerror": "overload",
+    "authentication_error": "login",
+    "authenticationerror": "login",
+    "invalid_api_key": "login",
+    "permission_error": "login",
+    "permission_denied": "login",
+    "permissiondeniederror": "login",
+    "unauthenticated": "login",
+    "providerautherror": "login",
+    "not_found_error": "missing",
+    "notfounderror": "missing",
+    "model_not_found": "missing",
+    "api_error": "server",
+    "server_error": "server",
+    "internal": "server",
+    "internalservererror": "server",
+    "badgatewayerror": "server",
+    "apierror": "server",
+    "timeout_error": "server",
+    "deadline_exceeded": "server",
+    "timeout": "network",
+    "apiconnectionerror": "network",
+}
+_CREDIT = re.compile(
+    r"credit|billing|current quota|insufficient[ _](?:funds|balance|quota)|payment required|spend(?:ing)? limit", re.I
+)
+_WORDS = tuple(
+    (re.compile(words, re.IGNORECASE), kind)
+    for words, kind in (
+        (r"rate.?limit|usage.limit|too many requests|quota|resource.?exhausted", "rate limit"),
+        (r"overloaded|at capacity|service unavailable", "overload"),
+        (
+            r"api.?key|authenticat|unauthori[sz]ed|permission_error|permission.denied|/login|log ?in\b|logged in|oauth",
+            "login",
+        ),
+        (r"(?:internal )?server.error|bad gateway|api_error\b", "server"),
+        (r"connect|network|ECONN|ENOTFOUND|ETIMEDOUT|timed? ?out", "network"),
+    )
+)
+_PLAIN = 3  # of them: also beside a status that says nothing of the service
+_STATUSES = {
+    0: "network", 401: "login", 402: "credit", 403: "login", 404: "missing", 407: "network", 408: "network",
+    425: "rate limit", 429: "rate limit", 503: "overload", 529: "overload",
+}  # fmt: skip
+
+
+def _service_kind(failure: FailureFacts) -> str:
+    """The kind of outage of a service, by its own words and statuses; empty where it blames something else."""
+    status, code = failure.status, failure.code.lower()
+    named = SERVICE_CODES.get(code, "")
+    if named == "credit" or (_CREDIT.search(failure.said) and (status is None or status < 500)):
+        return "credit"
+    by_status = "" if status is None else _STATUSES.get(status, "server" if status >= 500 else "")
+    if by_status or named:
+        return by_status if by_status not in ("", "server") else named or by_status
+    words = _WORDS if status is None else _WORDS[:_PLAIN]
+    return next((kind for pattern, kind in words if pattern.search(failure.said)), "")
+
+
+def find_outage(failure: FailureFacts) -> Outage | None:
+    """The outage that a failure is; None where it is the candidate's own."""
+    if found := next((outage for fits, outage in _ENDS if fits(failure)), None):
+        return found
+    if kind := _service_kind(failure):
+        return Outage(kind, f"the service refuses ({kind})")
+    if failure.asked and failure.ended.code == NOT_NOW:
+        return _NOT_NOW
+    return _GARBLED if failure.garbled else None
 
 
 def outage_reason(failure: FailureFacts) -> str:
     """Reason why a failure is an outage; empty where it is the candidate's own."""
-    return next((why for fits, why in _OUTAGES if fits(failure)), "")
+    found = find_outage(failure)
+    return found.why if found else ""

@@ -1,4 +1,4 @@
-"""Ask a backend by name: a command, a model behind HTTP, a recording, or none.
+"""Ask a backend by name: a command or a client by recipe, a model behind HTTP, a recording, or none.
 
 A command gets the prompt on its standard input or in a file, and answers by its output or a file.  A recording has
 answers to the same prompts, with their cost then; any other prompt is an error."""
@@ -6,21 +6,37 @@ answers to the same prompts, with their cost then; any other prompt is an error.
 from __future__ import annotations
 
 import os
-import re
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from glob import escape, glob
 from string import Formatter
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from pipeline.errors import cut_text
 from pipeline.machine.confine import Confinement, landlock_version
-from pipeline.machine.failures import FailureFacts, describe_exit, outage_reason
-from pipeline.machine.process import BuildStopping, Environment, Exit, copy_redacted, redact_text, unnamed_file
-from pipeline.models import openai
+from pipeline.machine.failures import describe_exit
+from pipeline.machine.process import (
+    BuildStopping,
+    Environment,
+    Exit,
+    copy_redacted,
+    redact_text,
+    set_variables,
+    unnamed_file,
+)
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
+from pipeline.models.clients import CODER, NETWORK, RECIPES, Invocation, Reading, invocation_of
+from pipeline.models.complaints import (
+    ANSWERED,
+    OUT,
+    REFUSAL_STATUS,
+    REFUSED,
+    judge_call,
+    program_complaint,
+)
 from pipeline.models.contract import (
     Answer,
     Backend,
@@ -29,66 +45,111 @@ from pipeline.models.contract import (
     CallContext,
     CallFailed,
     Question,
+    Usage,
     json_documents,
     last_value_at,
+    outage_usage,
+    priced_usage,
     usage_in,
-    value_at,
 )
-from pipeline.store.files import read_bytes, write_all
+from pipeline.models.endpoints import PROTOCOLS, ask_endpoint
+from pipeline.store.files import write_all
 
 TIMEOUT = 3600.0
+# So much of what a program prints is read and logged; of more, the first and the last part.
+LONGEST_OUTPUT = 8 * 1024 * 1024
+_KEPT_PART = 256 * 1024
 
 
-# Claude Code gave up by its own limits: a matter of the question, not of the service.
-_OWN_LIMITS = "error_max_"
-_STATUS = re.compile(r"(?:status(?: code)?|API Error):? (\d{3})\b", re.IGNORECASE)
-# The last line of aider when its model cannot be reached; it ends with 0 all the same.
-_LITELLM = re.compile(
-    r"^litellm\.(?:Authentication|PermissionDenied|RateLimit|InternalServer|ServiceUnavailable|BadGateway|APIConnection|API)"
-    r"Error\b.*|^litellm\.Timeout\b.*",
-    re.MULTILINE,
-)
+Cost = tuple[Usage, float]
+
+
+class Printed(NamedTuple):
+    """Traces of a program: its end, standard output and error, answer file; `cut`: it printed more."""
+
+    ended: Exit
+    text: str
+    errors: str
+    answer: str | None
+    cut: bool
 
 
 def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a command.  Its answer is what it printed, its answer file, or the text at a path of printed JSON."""
-    env = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
-    began = time.monotonic()
-    ended, printed, written = _run(backend, question, desk, env)
-    if desk.processes.stopping:
-        raise BuildStopping  # it may have answered our signal by ending well, half done
+    call = Invocation(backend["run"], backend.get("env", {}), backend.get("pass", ()))
     paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
-    documents = json_documents(printed) if paths else []
-    usage, missing_paths = usage_in(documents, paths, backend.get("price"))
-    if missing_paths:
-        with open(question.log, "ab") as log:
-            log.write(f"no number at {', '.join(missing_paths)} in what it printed: counted as 0\n".encode())
-    text: Any = written if "answer_file" in _names(backend) else printed
+    env = desk.processes.environment(desk.run, call.env, call.passed)
+    began = time.monotonic()
+    printed = _run(backend, call, question, desk, env)
+    documents = json_documents(printed.text) if paths else []
+    usage, unsure = usage_in(documents, paths, backend.get("price"))
+    if paths and unsure:
+        _log(question, f"usage, in what it printed: {'; '.join(unsure)}")
+    text: Any = printed.answer if "answer_file" in _names(call.run) else printed.text
+    place = "in {answer_file}"
     if "text" in paths:
-        text = last_value_at(paths["text"][0], documents)
-    safe = redact_text(text, env.secrets) if isinstance(text, str) else None
-    answer = Answer(safe or "", usage, time.monotonic() - began)
-    _check_answer(backend, ended, printed, answer, env.secrets)
-    if safe is None:
-        place = f"at '{paths['text'][0]}' of what it printed" if "text" in paths else "in {answer_file}"
-        what = f"{os.path.basename(backend['run'][0])}: it ended well but gave no answer {place}"
-        raise CallFailed(what, 1, answer.usage, answer.seconds)
-    aider = [match[0] for match in _LITELLM.finditer(printed)]  # the last: a retry may have reached the model
-    trouble = redact_text(aider[-1], env.secrets) if aider else ""
-    return answer._replace(model=backend.get("model", ""), trouble=trouble)
+        text, place = last_value_at(paths["text"][0], documents), f"at '{paths['text'][0]}' of what it printed"
+    answer = text if isinstance(text, str) else None
+    return _checked_answer(backend, question, printed, env, answer, place, (usage, time.monotonic() - began))
 
 
-def _run(backend: BackendKeys, question: Question, desk: CallContext, env: Environment) -> tuple[Exit, str, str | None]:
-    """Run the command: its end, output and answer file.  Files stay out of the coder's folder, which is the change.
+def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
+    """Ask a client by its recipe, and remove what it leaves in the working folder."""
+    recipe = RECIPES[backend["backend"]]
+    caged = bool(desk.hidden and landlock_version())
+    variables = set_variables((*recipe.keys, *recipe.urls, *NETWORK))
+    call = invocation_of(backend, question.role, caged, variables)
+    env = desk.processes.environment(desk.run, call.env, call.passed)
+    before = _litter(question.folder, call)
+    began = time.monotonic()
+    try:
+        printed = _run(backend, call, question, desk, env)
+    finally:
+        for path in _litter(question.folder, call) - before:
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+    reading = recipe.read(printed.text, printed.answer)
+    usage, unsure = _usage_of(reading, backend)
+    if unsure:
+        _log(question, f"usage, in what {backend['backend']} printed: {'; '.join(unsure)}")
+    # Without a word a coder's work is the change all the same.
+    text = "" if reading.text is None and question.role == CODER else reading.text
+    cost = (usage, time.monotonic() - began)
+    return _checked_answer(backend, question, printed, env, text, "in what it printed", cost)
+
+
+def _usage_of(reading: Reading, backend: BackendKeys) -> tuple[Usage, list[str]]:
+    """The usage that a client tells, and what is wrong with it."""
+    lacking = [f"no {name}" for name in ("input_tokens", "output_tokens") if name not in reading.amounts]
+    usage, unsure = priced_usage(reading.amounts, backend.get("price"))
+    return usage, [*lacking, *unsure]
+
+
+def _litter(folder: str, call: Invocation) -> set[str]:
+    return {path for pattern in call.litter for path in glob(os.path.join(escape(folder), pattern))}
+
+
+def _log(question: Question, text: str) -> None:
+    with open(question.log, "ab") as log:
+        log.write(f"{text}\n".encode(errors="replace"))
+
+
+def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, env: Environment) -> Printed:
+    """Run a program.  Files of the call stay out of the coder's folder, which is the change.
 
     The prompt is none of its words: a text that starts with `-` would be an option."""
     timeout, places = backend.get("timeout", TIMEOUT), {"project": os.getcwd(), "model": backend.get("model", "")}
     with TemporaryDirectory(prefix="coppice-", ignore_cleanup_errors=True) as scratch, ExitStack() as closed:
         prompt, answer = f"{scratch}/prompt.md", f"{scratch}/answer.md"
         write_all(prompt, question.prompt.encode(errors="replace"))
-        argv = [word.format_map({**places, "prompt_file": prompt, "answer_file": answer}) for word in backend["run"]]
-        stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(backend) else prompt, "rb"))
+        for name, text in call.files.items():
+            os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
+            write_all(f"{scratch}/{name}", text.encode())
+        env = env._replace(variables={**env.variables, **dict.fromkeys(call.homes, scratch)})
+        argv = [word.format_map({**places, "prompt_file": prompt, "answer_file": answer}) for word in call.run]
+        stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(call.run) else prompt, "rb"))
         out = closed.enter_context(unnamed_file())
+        start = os.path.getsize(question.log) if os.path.exists(question.log) else 0
+        errors = ""
         try:
             cage = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
             ended = desk.processes.run(
@@ -97,53 +158,95 @@ def _run(backend: BackendKeys, question: Question, desk: CallContext, env: Envir
         except OSError as error:
             if error.filename != argv[0]:
                 raise
-            what = f"{question.role}: cannot start '{argv[0]}': {error.strerror}"
-            raise BackendUnavailable(what, kind="missing") from error
+            why = f"{question.role}: cannot start '{argv[0]}': {error.strerror}"
+            raise BackendUnavailable(why, kind="missing") from error
         finally:
+            errors = _cut_log(question.log, start)
+            cut = _cut_file(out)
             with open(question.log, "ab") as log:
                 copy_redacted(out.fileno(), log, env.secrets)
+        if desk.processes.stopping:
+            raise BuildStopping  # it may have answered our signal by ending well, half done
         out.seek(0)
-        written = read_bytes(answer).decode(errors="replace") if os.path.isfile(answer) else None
-        return ended, out.read().decode(errors="replace"), written
+        written = _read_answer(answer)
+        return Printed(ended, out.read().decode(errors="replace"), errors, written, cut)
 
 
-def _names(backend: BackendKeys) -> set[str | None]:
-    return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
+def _read_answer(path: str) -> str | None:
+    """The answer file; no more of it than of a printed answer counts."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        content = file.read(LONGEST_OUTPUT + 1)
+    return None if len(content) > LONGEST_OUTPUT else content.decode(errors="replace")
 
 
-def _check_answer(backend: BackendKeys, ended: Exit, printed: str, answer: Answer, secrets: Mapping[str, str]) -> None:
-    """Raise the failure of a call, or an outage, which is nobody's failure; both with the cost."""
-    program, cost = os.path.basename(backend["run"][0]), (answer.usage, answer.seconds)
-    why, code = describe_exit(ended, backend.get("timeout", TIMEOUT))
-    status, said = _agent_error(printed)
-    lines = (line.strip() for line in reversed(answer.text.split("\n")))
-    last = next(filter(None, lines), "")
-    words = redact_text(said, secrets) or last if code in (ended.code, 0) else ""
-    if lost := outage_reason(FailureFacts(ended, asked=True, status=status, said=said)):
-        complaint = f": {cut_text(words)}" if words else ""
-        kind = "time-out" if ended.timed_out else "server"
-        raise BackendUnavailable(f"{program}: {why or 'it ended well'}{complaint}: {lost}; build again", *cost, kind)
-    if why:
-        raise CallFailed(f"{program}: {why}{f': {cut_text(last)}' if words and last else ''}", code, *cost)
+def _cut_file(file: IO[bytes], start: int = 0) -> bool:
+    """Cut the middle out of what was written since `start` if it is too long; check if it was."""
+    size = os.fstat(file.fileno()).st_size - start
+    if size <= LONGEST_OUTPUT:
+        return False
+    head = os.pread(file.fileno(), _KEPT_PART, start)
+    tail = os.pread(file.fileno(), _KEPT_PART, start + size - _KEPT_PART)
+    os.ftruncate(file.fileno(), start)
+    os.lseek(file.fileno(), start, os.SEEK_SET)
+    left = size - len(head) - len(tail)
+    note = f"\n[{left} bytes in the middle of what it printed were left out]\n".encode()
+    for part in (head, note, tail):
+        os.write(file.fileno(), part)
+    return True
 
 
-def _agent_error(text: str) -> tuple[int | None, str]:
-    """Complaint in the last message of Claude Code or Codex: the status of its service if it names one, and words."""
-    if '"is_error"' not in text and '"turn.failed"' not in text:
-        return None, ""
-    messages = [each for each in json_documents(text) if isinstance(each, dict)]
-    ends = [each for each in messages if "is_error" in each or each.get("type") in ("turn.failed", "turn.completed")]
-    last, status = ends[-1] if ends else {}, None
-    if last.get("type") == "turn.failed":
-        texts = [value_at("error.message", last)]
-    elif last.get("is_error") is not True or str(last.get("subtype", "")).startswith(_OWN_LIMITS):
-        return None, ""
-    else:
-        texts = [said for name in ("subtype", "error", "result") if (said := last.get(name)) != "success"]
-        status = last.get("api_error_status")
-    words = " ".join(word for text in texts if isinstance(text, str) for word in text.split())
-    match = _STATUS.search(words)
-    return status if type(status) is int else int(match[1]) if match else None, words
+def _cut_log(path: str, start: int) -> str:
+    """The end of what a program wrote to a log since `start`, which is shortened if it is too long."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, "rb+") as file:
+        _cut_file(file, start)
+        size = os.fstat(file.fileno()).st_size
+        place = max(start, size - _KEPT_PART)
+        return os.pread(file.fileno(), size - place, place).decode(errors="replace")
+
+
+def _names(words: Sequence[str]) -> set[str | None]:
+    return {name for word in words for _, name, _, _ in Formatter().parse(word)}
+
+
+def _checked_answer(
+    backend: BackendKeys,
+    question: Question,
+    printed: Printed,
+    env: Environment,
+    text: str | None,
+    place: str,
+    cost: Cost,
+) -> Answer:
+    """The answer, redacted; or the failure of a call, or an outage, which is nobody's failure; both with the cost."""
+    program = os.path.basename(backend["run"][0]) if "run" in backend else backend["backend"]
+    safe = None if text is None else redact_text(text, env.secrets)
+    why, code = describe_exit(printed.ended, backend.get("timeout", TIMEOUT))
+    complaint = program_complaint(printed.text, printed.errors, backend.get("outage", {}), bool(why), time.time())
+    complaint = complaint._replace(said=redact_text(complaint.said, env.secrets))
+    end = judge_call(printed.ended, complaint)
+    last = next((line.strip() for line in reversed((safe or "").split("\n")) if line.strip()), "")
+    words = (complaint.said or last) if code in (printed.ended.code, 0) else ""
+    said = f": {cut_text(words)}" if words else ""
+    what = f"{program}: {why or 'it ended well'}{said}"
+    if end.how == OUT and end.outage:
+        kind, spent = end.outage.kind, outage_usage(cost[0], end.outage.kind)
+        outage = BackendUnavailable(f"{what}: {end.why}", spent, cost[1], kind, complaint.after)
+        if question.role == CODER and not why and complaint.chatter:
+            return Answer(safe or "", *cost, backend.get("model", ""), trouble=outage)
+        raise outage
+    if end.how != ANSWERED:
+        reason = f": {end.why}" if end.how == REFUSED or not why else ""
+        raise CallFailed(f"{what}{reason}", REFUSAL_STATUS if end.how == REFUSED else code or 1, *cost)
+    if printed.cut and question.role != CODER and safe is not None and len(safe) > _KEPT_PART:
+        what = f"{program}: it printed more than {LONGEST_OUTPUT // 1024 // 1024} MB, which is no answer"
+        raise BackendUnavailable(what, *cost, "malformed")
+    if safe is None:
+        raise CallFailed(f"{program}: it ended well but gave no answer {place}", 1, *cost)
+    return Answer(safe, *cost, backend.get("model", ""))
 
 
 def ask_recording(backend: BackendKeys, question: Question, _desk: CallContext) -> Answer:
@@ -169,7 +272,8 @@ def ask_nobody(_backend: BackendKeys, _question: Question, _desk: CallContext) -
 
 BACKENDS: dict[str, Backend] = {
     "command": ask_command,
-    "openai": openai.ask_openai,
+    **dict.fromkeys(RECIPES, ask_client),
+    **dict.fromkeys(PROTOCOLS, ask_endpoint),
     "replay": ask_recording,
     "none": ask_nobody,
 }

@@ -16,6 +16,7 @@ from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Que
 from pipeline.store.files import append_lines, whole_lines
 
 CALLS_FILE = "calls.jsonl"
+RETIRED = "calls-"
 _NO_CALL = "not a recorded call; mend the line or remove it"
 _TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
 FIELD_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": int}
@@ -91,11 +92,13 @@ def read_calls(path: str, key: str = "") -> Iterator[Call]:
 def _parse_call(line: bytes, where: str) -> Call:
     try:
         record = json.loads(line)
-        amounts = [valid_amount(number) for number in (record["seconds"], *record["usage"].values())]
+        usage = Usage(**record["usage"])
+        known = [] if usage.usd is None else [usage.usd]
+        amounts = [valid_amount(number) for number in (record["seconds"], *known, *usage[1:])]
         is_call = all(type(record[name]) is kind for name, kind in FIELD_TYPES.items()) and None not in amounts
         b64decode(record["patch"], validate=True)
         if is_call:
-            return Call(**{**record, "usage": Usage(**record["usage"])})
+            return Call(**{**record, "usage": usage})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedCall(f"{where}: {_NO_CALL}") from error
     raise DamagedCall(f"{where}: {_NO_CALL}")
@@ -110,6 +113,12 @@ class Calls:
     def read_all(self) -> list[Call]:
         """All calls, in the order in which they ended."""
         return [*read_calls(self.path)] if os.path.exists(self.path) else []
+
+    def retire(self) -> None:
+        """Put the calls so far aside, as `calls-0.jsonl` and on: they are not used again, and were paid for."""
+        folder = os.path.dirname(self.path)
+        past = sum(each.startswith(RETIRED) for each in os.listdir(folder))
+        os.rename(self.path, os.path.join(folder, f"{RETIRED}{past}.jsonl"))
 
     def append(self, call: Call) -> None:
         """Append a call; it is on the disk when this returns."""

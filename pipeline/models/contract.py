@@ -17,14 +17,18 @@ MOST_AMOUNT = 1e15
 
 
 class Usage(NamedTuple):
-    """The cost of a call; zero where the backend does not say."""
+    """The cost of a call.  `usd`: None where nobody knows it, which is not zero; tokens are those that were told.
 
-    usd: float = 0.0
+    `cached_tokens`: those of `input_tokens` that the service had kept from earlier."""
+
+    usd: float | None = 0.0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
 
 
 FREE = Usage()
+UNKNOWN = Usage(None)
 
 # What can be out, of a service or of the machine.
 OUTAGES = (
@@ -48,14 +52,14 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """An answer.  `patch`: a recorded coder's change; only replay has it, others change the folder or print a diff.
 
-    `trouble`: a complaint of a program that ended well about its service; it counts when there is no other result."""
+    `trouble`: an outage by the words of a coder that ended well; it counts when there is no other result."""
 
     text: str
     usage: Usage = FREE
     seconds: float = 0.0
     model: str = ""
     patch: bytes = b""
-    trouble: str = ""
+    trouble: BackendUnavailable | None = None
 
 
 class BackendUnavailable(Exception):
@@ -133,15 +137,61 @@ def value_at(path: str, value: Any) -> Any:
     return value
 
 
-def usage_in(
-    documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Mapping[str, float] | None
-) -> tuple[Usage, list[str]]:
-    """The usage in documents, and the paths without a number.  Numbers at several paths are added up.
+Prices = Mapping[str, float] | str  # `input`, `output`, `cached`: USD for a million tokens; or the word `free`
 
-    `price`: in USD for a million tokens; a cost from the backend comes first."""
-    counted = [path for name in Usage._fields for path in paths.get(name, ())]
-    numbers = {path: valid_amount(last_value_at(path, documents)) for path in counted}
-    usd, read, written = (fsum(numbers[path] or 0.0 for path in paths.get(name, ())) for name in Usage._fields)
-    if not usd and price is not None:
-        usd = (round(read) * price["input"] + round(written) * price["output"]) / 1_000_000
-    return Usage(usd, round(read), round(written)), [path for path, number in numbers.items() if number is None]
+
+def usage_in(
+    documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Prices | None
+) -> tuple[Usage, list[str]]:
+    """The usage in documents, and what is wrong with it, a line each.  Numbers at several paths are added up."""
+    found = {name: {path: last_value_at(path, documents) for path in paths.get(name, ())} for name in Usage._fields}
+    lacking = {name: [at for at, value in each.items() if not _is_amount(value)] for name, each in found.items()}
+    wrong = [f"no number at {', '.join(places)} for {name}" for name, places in lacking.items() if places]
+    usage, unsure = priced_usage({name: total_amount([*each.values()]) for name, each in found.items()}, price)
+    return usage, [*wrong, *unsure]
+
+
+def priced_usage(told: Mapping[str, float | None], price: Prices | None) -> tuple[Usage, list[str]]:
+    """The usage of numbers by the names in Usage, and what is wrong with it.  What was not told is None or not there.
+
+    The backend's own cost comes first, if it is not zero; then `price` decides, then the zero."""
+    usd, read, written, cached = (told.get(name) for name in Usage._fields)
+    wrong = []
+    if cached is not None and cached > (read or 0.0):
+        wrong.append(f"{cached:g} cached_tokens are more than the input_tokens, of which they are a part")
+        read = None
+    if isinstance(price, str):
+        usd = 0.0
+    elif price is not None and not usd:
+        usd = usd if read is None or written is None else _price_of(price, read, written, cached or 0.0)
+    tokens = (round(amount or 0.0) for amount in (read, written, cached))
+    return Usage(usd, *tokens), [*wrong, *([] if usd is not None else ["what it cost is unknown"])]
+
+
+def _price_of(price: Mapping[str, float], read: float, written: float, cached: float) -> float:
+    """The price in USD; cached tokens cost as others where the table has no price for them."""
+    old, new = round(cached), round(read) - round(cached)
+    each = (new * price["input"], old * price.get("cached", price["input"]), round(written) * price["output"])
+    return fsum(each) / 1_000_000
+
+
+def total_amount(values: Sequence[Any]) -> float | None:
+    """The sum of what a backend told; None without any number, or with one that cannot be.
+
+    A number that is not there beside others adds nothing."""
+    there = [value for value in values if value is not MISSING and value is not None]
+    numbers = [number for value in there if (number := valid_amount(value)) is not None]
+    return fsum(numbers) if there and len(numbers) == len(there) else None
+
+
+def _is_amount(value: Any) -> bool:
+    return value is not MISSING and valid_amount(value) is not None
+
+
+# Outages in the middle of an answer: it may have been paid for by then.
+_BROKEN_OFF = ("malformed", "time-out", "killed")
+
+
+def outage_usage(usage: Usage, kind: str) -> Usage:
+    """The usage of a question without an answer: if its service refused it, what was not told was not spent."""
+    return usage if usage.usd is not None or kind in _BROKEN_OFF else usage._replace(usd=0.0)

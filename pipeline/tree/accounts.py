@@ -125,7 +125,9 @@ class Explanation:
     def _checks(self, own: Evaluation) -> Iterator[CheckExplanation]:
         assigned = load_if_intact(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}}
         if task := assigned["tasks"].get(str(self.slot)):
-            yield explain_assignment(task)
+            turn = load_if_intact(self.at.of_eval(self.slot, "task.json")) or {}
+            refused = {name: turn[name] for name in ("empty", "why")} if turn.get("lacking") else {}
+            yield explain_assignment({**task, **refused})
         # older specs may have left records of steps that its score did not read
         names = (f"{self.name}.{step}" for step in ("pairs", "score"))
         readers = [receipt for name in names if (receipt := self.receipts.receipt(name))]

@@ -15,6 +15,7 @@ from pipeline.core.graph import Target
 from pipeline.core.text import duration, plural
 from pipeline.tree.rules.positions import SCORING_STAGES, depth_of
 from pipeline.tree.rules.scoring import PAIRED
+from pipeline.tree.spec.roles import PAID_BACKENDS, is_price_unknown
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.evidence import FEWEST_BLOCKS
 
@@ -36,24 +37,68 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     words = {"evals": "{} evaluations", **COSTS, "seconds": "{:g} s of work"}
     if limits := [words[name].format(most) for name, most in budget.items() if most is not None]:
         yield f"budget: {', '.join(limits)}"
-    yield f"cost: {_cost_text(params, number)}"
+    yield f"cost: {_cost_text(params, number, [*_roles_of_unknown_price(targets)])}"
+    if calls := [*_calls_text(targets)]:
+        yield f"calls: at most {', '.join(calls)}"
+    if past := _past_cost_text(params["run"]):
+        yield f"so far: {past}"
     yield f"time: {_time_text(targets, params, number)}"
     yield f"verdicts: {_verdicts_text(params)}"
 
 
-def _cost_text(params: Mapping[str, Any], evaluations: int) -> str:
-    """The most that a search may spend, with a warning of amounts that have no ceiling."""
-    ceiling, parts = params["ceiling"], []
+def _cost_text(params: Mapping[str, Any], evaluations: int, unknown: Sequence[str]) -> str:
+    """The most that a search may spend and what bounds it, with a warning of amounts that have no bound."""
+    parts = []
     for name, form in COSTS.items():
-        each, most = ceiling[name], params["budget"][name]
-        amounts = [value for value in (None if each is None else each * evaluations, most) if value is not None]
-        if not amounts:
-            parts.append(f"{name}: no ceiling is declared (budget: {name}, or budget: per_eval: {name})")
-        elif min(amounts):
-            parts.append(f"at most {form.format(min(amounts))}")
-    if not parts:
-        return "nothing is paid for"
-    return ", ".join(parts) + (", if `per_eval` is right" if ceiling["usd"] or ceiling["tokens"] else "")
+        each, most = params["ceiling"][name], params["budget"][name]
+        by_eval = None if each is None else each * evaluations
+        blind = f"the price of role {', '.join(unknown)} is unknown" if unknown and name == "usd" else ""
+        if by_eval is None and most is None:
+            why = f"{blind}; add `price:` or `usage: usd` there" if blind else f"`budget: {name}` would"
+            parts.append(f"{name}: nothing bounds it: {why}")
+        elif by_eval is None or (most is not None and most < by_eval):
+            parts.append(f"at most {form.format(most)} (the budget)" if most else f"{name}: nothing is left to spend")
+        elif by_eval:
+            declared = f"{evaluations} x `per_eval`, if that is right{f'; {blind}' if blind else ''}"
+            parts.append(f"at most {form.format(by_eval)} ({declared})")
+    return ", ".join(parts) or "nothing is paid for"
+
+
+def _roles_of_unknown_price(targets: Sequence[Target]) -> Iterator[str]:
+    for name, role in _paid_roles(targets):
+        if is_price_unknown(role):
+            yield name
+
+
+def _paid_roles(targets: Sequence[Target]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The roles that are asked for money, with all their keys, as the first evaluation asks them."""
+    first = {target.stage: target for target in reversed(targets) if target.stage in ("idea", "implement")}
+    for target in first.values():
+        params = target.params
+        roles = {"ideas": params["role"]} if target.stage == "idea" else params["roles"]
+        for name, role in roles.items():
+            if role["backend"] in PAID_BACKENDS:
+                yield name, {**role, **params["limits"].get(name, {})}
+
+
+def _calls_text(targets: Sequence[Target]) -> Iterator[str]:
+    """The most calls of each role for one evaluation, all rounds and retries included."""
+    implement = next(target for target in targets if target.stage == "implement")
+    rounds, retries = implement.params["max_review_rounds"] + 1, implement.limits.retries + 1
+    for name, _ in _paid_roles(targets):
+        number = retries * (rounds if name in ("coder", "reviewer") else 1)
+        yield f"{number} of {name} for each evaluation"
+
+
+def _past_cost_text(run: str) -> str:
+    """The cost of one evaluation of the run so far; empty before any was paid for."""
+    from pipeline.tree.report.money import fold_money, format_bill
+
+    money = fold_money(run, ())
+    slots = len(money["over_time"])
+    if not slots:
+        return ""
+    return f"{format_bill(money)} for {plural(slots, 'evaluation')}, {money['usd'] / slots:.4f} USD for one"
 
 
 def _verdicts_text(params: Mapping[str, Any]) -> str:

@@ -46,11 +46,12 @@ from pipeline.tree.rules.positions import (
     parse_position,
     parse_slot,
     position,
+    slot_of,
     sweep_part,
 )
 from pipeline.tree.run import records
 from pipeline.tree.run.ideas import cost_of_calls
-from pipeline.tree.run.records import CommandCost, Record, SlotTask, load, load_as, load_if_intact
+from pipeline.tree.run.records import CommandCost, Record, load, load_as, load_if_intact
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
@@ -199,8 +200,11 @@ class TreeFollower(Follower):
         slot = _slot_name(target)
         if outcome.status == FAILED:
             self._target_failed(slot, target, outcome)
-        elif target.stage == "assign":
+        elif target.stage in ("assign", "wave"):
             self._queue(depth_of(target.name))
+            self._write()
+        elif target.stage == "admit":
+            self._queue_slot(target)
             self._write()
         elif target.stage == "promote":
             self._log_promotion(target.params["depth"])
@@ -237,7 +241,7 @@ class TreeFollower(Follower):
         self.pending = True
         if slot:
             self.manifest.renew_slot(slot)
-        elif target.stage in ("assign", "cascade", "promote"):
+        elif target.stage in ("assign", "wave", "admit", "cascade", "promote"):
             self.manifest.renew_depth(depth_of(target.name))
         elif target.stage in ("idea", "node", "weigh", "report", "validate"):
             self.manifest.renew_nodes()
@@ -296,11 +300,23 @@ class TreeFollower(Follower):
     def _queue(self, depth: int) -> None:
         assigned = load_if_intact(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
         for name, task in assigned["tasks"].items():
-            if not task["empty"] and name in self.todo and name not in self.known:
+            is_new = not task["empty"] and name in self.todo and name not in self.known
+            if is_new and (not assigned.get("turns") or self._is_admitted(name)):
                 self._log_event(records.EVENT_QUEUED, name)
 
+    def _queue_slot(self, target: Target) -> None:
+        """Queue a slot that is admitted in its turn."""
+        name = str(slot_of(target.name))
+        if name in self.todo and name not in self.known and self._is_admitted(name):
+            self._log_event(records.EVENT_QUEUED, name)
+
+    def _is_admitted(self, slot: str) -> bool:
+        """Check if a slot has something to do, in its turn or ahead of it."""
+        paths = (self.at.of_eval(parse_slot(slot), name) for name in ("task.json", "ahead/task.json"))
+        return any(not found["empty"] for path in paths if (found := load_if_intact(path)))
+
     def _start(self, slot: str, at: float) -> None:
-        if not load_as(SlotTask, self.at.of_eval(parse_slot(slot), "task.json")).empty:
+        if self._is_admitted(slot):
             self.started_slots.add(slot)
             self._log_event(records.EVENT_STARTED, slot, at, pid=os.getpid())
 

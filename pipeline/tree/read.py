@@ -17,7 +17,7 @@ from pipeline.tree.rules.positions import GIVEN_IDEAS, RunLayout
 from pipeline.tree.rules.scoring import RUN
 from pipeline.tree.spec import checks, sweep
 from pipeline.tree.spec.model import MANUAL, PATCHES, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
-from pipeline.tree.spec.roles import ROLES_READER
+from pipeline.tree.spec.roles import FREE_PRICE, PAID_BACKENDS, ROLES_READER, is_price_unknown
 from pipeline.tree.spec.score import METRICS_SCHEMA, SCORE, read_rules
 
 PARALLEL_BACKENDS = ("threads",)
@@ -42,7 +42,12 @@ def _is_repository(path: str) -> bool:
 
 
 AMOUNTS = (
-    Field("usd", fields.number(0), "what backends may cost, by what they say of it or by `price:`"),
+    Field(
+        "usd",
+        fields.number(0),
+        "what backends may cost, by what they say of it or by `price:`; one of these each "
+        "role must have that is asked for money",
+    ),
     Field("tokens", fields.count(0), "input and output together"),
     Field("time", fields.SECONDS, "of evaluations, added up: `4h`"),
 )
@@ -52,6 +57,9 @@ BUDGET = Table(
     Field("per_eval", Reader(PER_EVAL.read, PER_EVAL.schema),
           "`usd`, `tokens` and `time` that one evaluation costs at most: so much is reserved before it starts"),
 )  # fmt: skip
+DEDUPE = Table(
+    Field("similar", fields.SHARE, "share of words and pairs of words that both have, in what they change", needed=True)
+)
 SPEC = Table(
     fields.kind_field("tree"),
     Field("repo", Reader(_repo, fields.TEXT.schema), needed=True, help=
@@ -88,6 +96,12 @@ SPEC = Table(
           inverse=True),
     Field("dedupe_scope", fields.choice(DEDUPE_SCOPES), value="SCOPE", help=
           f"among which ideas the same one is not tried twice: {fields.quoted(DEDUPE_SCOPES)}"),
+    Field("dedupe", Reader(DEDUPE.read, DEDUPE.schema), without="only equal ideas are duplicates", help=
+          "`{similar: 0.9}`: within `dedupe_scope`, an idea so alike an earlier one is not tried either, before "
+          "anything is paid for it"),
+    Field("replicate", fields.count(1), without="none", help=
+          "number of a repetition of the same search: models are asked anew, and what was measured of equal code is "
+          "used again"),
     Field("keep_rejected_worktrees", fields.BOOLEAN, default=False, switch=True, help=
           "keep checkouts of what was not promoted, in `runs/RUN/cand/`"),
     Field("keep_failed_artifacts", fields.BOOLEAN, default=False, switch=True, help=
@@ -149,8 +163,11 @@ def read(item: Item, name: str) -> TreeSpec:
         holdout=held,
         sources=sources,
         given=given,
+        replicate=top["replicate"],
+        similar=top["dedupe"]["similar"] if "dedupe" in top else None,
     )
     _check(spec, top)
+    _check_prices(spec, top)
     return spec
 
 
@@ -165,8 +182,9 @@ def _given_ideas(run: str) -> tuple[dict[str, int], frozenset[str]]:
 def _ceiling(top: Values, loop: Loop) -> Ceiling:
     """The most that an evaluation costs.  Without a word of it and without a model to pay, it is free."""
     per_eval = top["budget"]["per_eval"] if "budget" in top else None
-    paid = any(role["backend"] in ("command", "openai") for role in loop.roles.values())
-    free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
+    asked = [role for role in loop.roles.values() if role["backend"] in PAID_BACKENDS]
+    free: dict[str, Any] = {} if asked else {"tokens": 0}
+    free |= {} if any(role.get("price") != FREE_PRICE for role in asked) else {"usd": 0.0}
     return Ceiling(1, **{**free, **_amounts(per_eval)})
 
 
@@ -175,10 +193,28 @@ def _amounts(given: Values | None) -> dict[str, Any]:
     return {name: given[key] for key, name in names.items() if key in given} if given else {}
 
 
+def _check_prices(spec: TreeSpec, top: Values) -> None:
+    """Refuse a budget in USD that a role spends from without anybody knowing how much."""
+    if spec.budget.usd is None or spec.dry_run:
+        return
+    places = dict(top.at("roles").pairs("roles"))
+    for name, role in spec.loop.roles.items():
+        if is_price_unknown(role):
+            told = "`usage: {usd: …}` if it prints its cost as JSON, " if role["backend"] == "command" else ""
+            places[name].wrong(
+                f"role {name}: `budget: usd` is {spec.budget.usd:g}, and nobody knows what {role['backend']} costs; "
+                f"add `price: {{input: …, output: …}}` in USD for a million tokens, {told}or `price: {FREE_PRICE}`"
+            )
+        if isinstance(role.get("price"), dict) and role["backend"] == "command":
+            lacking = [each for each in ("input_tokens", "output_tokens") if each not in role.get("usage", {})]
+            if lacking and "usd" not in role.get("usage", {}):
+                places[name].wrong(f"role {name}: `price:` needs tokens to count; add `usage: {{{lacking[0]}: …}}`")
+
+
 def _check(spec: TreeSpec, top: Values) -> None:
     """Refuse what only shows when the keys are seen together."""
     shape, backends = spec.shape, {name: role["backend"] for name, role in spec.loop.roles.items()}
-    evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
+    evaluations = shape.slot_count
     if evaluations > MOST_EVALUATIONS:
         top.wrong(
             "max_depth",
@@ -188,6 +224,8 @@ def _check(spec: TreeSpec, top: Values) -> None:
         top.wrong("roles", "roles: coder: patches needs recorded ideas; use manual, command or openai")
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top.wrong("roles", "roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
+    if spec.similar is not None and shape.dedupe_scope == "none":
+        top.wrong("dedupe", "dedupe: similar compares nothing with `dedupe_scope: none`; drop one of them")
     paired = spec.rules.paired
     if paired and paired.alpha_over == RUN and paired.alpha * (paired.draws + 1) < shape.max_depth:
         top.wrong(

@@ -80,5 +80,7 @@ def _cost(run: str, slots: Sequence[EvalSlot]) -> str:
     records = [at.of_eval(slot, f"{name}.cost.json") for slot in slots for name in _COMMANDS]
     costs = filter(os.path.exists, records)
     seconds = sum(load_as(CommandCost, path).seconds for path in costs)
-    usd = sum(call.usage.usd for call in calls)
-    return f"{plural(len(calls), 'call')}, {usd:.2f} USD, {duration(seconds)} of tests, checks and sweeps"
+    usd = f"{sum(call.usage.usd or 0.0 for call in calls):.2f} USD"
+    unknown = sum(call.usage.usd is None for call in calls)
+    more = f" and {plural(unknown, 'call')} of unknown price" if unknown else ""
+    return f"{plural(len(calls), 'call')}, {usd}{more}, {duration(seconds)} of tests, checks and sweeps"

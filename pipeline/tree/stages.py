@@ -65,7 +65,7 @@ def _fail_on_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
 
 # Followers write tasks down as queued before the first may start, and the summary up to the last promotion.
-_TOLD_FIRST = ("assign", "promote")
+_TOLD_FIRST = ("assign", "wave", "admit", "promote")
 
 _STAGES = {
     **{

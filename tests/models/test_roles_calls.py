@@ -27,7 +27,7 @@ from pipeline.models.contract import Answer, BackendUnavailable, CallContext, Ca
 
 TEXTS = st.text(alphabet='ab\n\r\0\u2028\udcffé{}"', max_size=8)
 # Few prompts, so that the same one is asked again.
-USAGES = st.builds(Usage, st.sampled_from([0.0, 0.25]), st.integers(0, 3), st.integers(0, 3))
+USAGES = st.builds(Usage, st.sampled_from([None, 0.0, 0.25]), *[st.integers(0, 3)] * 3)
 PLACES = {"folder": st.just("."), "log": TEXTS, "name": st.just(""), "ground": st.just("")}
 QUESTIONS = st.builds(Question, st.sampled_from(["coder", "ideas"]), st.sampled_from(["x", "y"]), **PLACES)
 ANSWERS = st.builds(Answer, TEXTS, USAGES, st.floats(0, 9), TEXTS)
@@ -58,7 +58,7 @@ def test_a_record_says_who_was_asked_what_and_what_that_cost() -> None:
         "prompt": "make it so",
         "text": "done",
         "patch": b64encode(b"diff\0").decode(),
-        "usage": {"usd": 0.5, "input_tokens": 3, "output_tokens": 4},
+        "usage": {"usd": 0.5, "input_tokens": 3, "output_tokens": 4, "cached_tokens": 0},
         "seconds": 2.5,
         "exit": 0,
         "error": "",
@@ -149,6 +149,13 @@ def test_a_miss_says_what_is_missing_where_and_how_to_record_it(desk: CallContex
         replayed(desk, question)
     for word in (question.role, "d0.n0.i2", "recorded", call_key(question.role, question.prompt), "calls.jsonl"):
         assert word in str(miss.value)
+
+
+def test_a_call_that_was_recorded_without_cached_tokens_is_read_as_it_was(desk: CallContext) -> None:
+    line = call_line(CALL).replace(b', "cached_tokens": 0', b"")
+    assert b"cached" not in line
+    Path("recorded/calls.jsonl").write_bytes(line)
+    assert replayed(desk).usage == Usage(0.5, 3, 4)
 
 
 LINE = call_line(CALL)

@@ -13,7 +13,7 @@ from kit.project import PATIENCE
 
 from pipeline.machine.process import MARK, BuildStopping, Processes
 from pipeline.models.ask import ask
-from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
+from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage, usage_in
 
 KEY = "sk-or-so-0123456789"
 
@@ -111,7 +111,7 @@ def test_codex_writes_its_answer_to_a_file_and_its_usage_as_lines_of_json(desk: 
 
 def test_aider_reads_the_prompt_from_a_file_and_nothing_on_stdin(desk: CallContext) -> None:
     answer = asked(desk, AIDER)
-    assert answer._replace(seconds=0) == Answer("said: make it so\n")
+    assert answer._replace(seconds=0) == Answer("said: make it so\n", Usage(None))
 
 
 @pytest.mark.parametrize("backend", [CLAUDE, CODEX, AIDER])
@@ -203,27 +203,33 @@ def of_claude(**told: Any) -> str:
 
 LIMITED = {"subtype": "success", "api_error_status": 429, "result": "API Error: Request rejected (429)"}
 OUTAGES = {
-    "too many requests": (CLAUDE, of_claude(**LIMITED)),
-    "no credit": (CLAUDE, of_claude(subtype="success", api_error_status=400, result="Credit balance is too low")),
-    "no login": (CLAUDE, of_claude(subtype="success", result="Invalid API key · Please run /login")),
-    "overloaded": (CLAUDE, of_claude(subtype="success", api_error_status=529, result="Overloaded")),
-    "no network": (CLAUDE, of_claude(subtype="success", result="API Error: Connection error.")),
-    "no such model": (CLAUDE, of_claude(subtype="success", api_error_status=404, result="model: sonet")),
-    "a subtype": (CLAUDE, of_claude(subtype="rate_limit", result="")),
-    "ended well": (CLAUDE, of_claude(**LIMITED).replace("exit(1)", "exit(0)")),
+    "too many requests": (CLAUDE, of_claude(**LIMITED), "rate limit"),
+    "no credit": (
+        CLAUDE,
+        of_claude(subtype="success", api_error_status=400, result="Credit balance is too low"),
+        "credit",
+    ),
+    "no login": (CLAUDE, of_claude(subtype="success", result="Invalid API key · Please run /login"), "login"),
+    "overloaded": (CLAUDE, of_claude(subtype="success", api_error_status=529, result="Overloaded"), "overload"),
+    "no network": (CLAUDE, of_claude(subtype="success", result="API Error: Connection error."), "network"),
+    "no such model": (CLAUDE, of_claude(subtype="success", api_error_status=404, result="model: sonet"), "missing"),
+    "a subtype": (CLAUDE, of_claude(subtype="rate_limit", result=""), "rate limit"),
+    "ended well": (CLAUDE, of_claude(**LIMITED).replace("exit(1)", "exit(0)"), "rate limit"),
     "codex": (
         CODEX,
         'print(\'{"type": "turn.failed", "error": {"message": "last status: 429 Slow Down"}}\'); sys.exit(1)',
+        "rate limit",
     ),
-    "says so": (AIDER, "sys.exit(75)"),
+    "says so": (AIDER, "sys.exit(75)", "server"),
 }
 
 
 @pytest.mark.parametrize("name", OUTAGES)
 def test_a_service_that_refuses_is_nobodys_failure(desk: CallContext, name: str) -> None:
-    backend, do = OUTAGES[name]
-    with pytest.raises(BackendUnavailable, match="build again") as refused:
+    backend, do, kind = OUTAGES[name]
+    with pytest.raises(BackendUnavailable) as refused:
         asked(desk, backend, do=do)
+    assert refused.value.kind == kind
     assert refused.value.usage == (Usage(0.5) if backend is CLAUDE else Usage())
 
 
@@ -285,10 +291,48 @@ def test_a_command_without_an_answer_has_failed(desk: CallContext, backend: dict
 
 
 @pytest.mark.parametrize("number", ["NaN", "-1", "1e400", '"5"', "true", "null", f"1{'0' * 400}"])
-def test_what_is_no_amount_counts_as_nothing_and_the_log_says_so(desk: CallContext, number: str) -> None:
+def test_a_cost_that_cannot_be_is_unknown_and_the_log_says_so(desk: CallContext, number: str) -> None:
     answer = asked(desk, CLAUDE, do=f'print(\'{{"result": "ok", "total_cost_usd": {number}}}\'); sys.exit()')
-    assert answer.usage == Usage()
-    assert "no number at total_cost_usd" in log()
+    assert answer.usage == Usage(None)
+    assert "no number at total_cost_usd for usd" in log()
+    assert "what it cost is unknown" in log()
+
+
+CODEX_USAGE = {
+    "input_tokens": ["usage.input_tokens"],
+    "output_tokens": ["usage.output_tokens"],
+    "cached_tokens": ["usage.cached_input_tokens"],
+}
+CACHED_PRICE = {"input": 1.0, "output": 10.0, "cached": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("usage", "paths", "price", "usd"),
+    [
+        ({"input_tokens": 1000, "cached_input_tokens": 900, "output_tokens": 10}, CODEX_USAGE, CACHED_PRICE, 0.00029),
+        ({"input_tokens": 1000, "output_tokens": 10}, CODEX_USAGE, CACHED_PRICE, 0.0011),
+        ({"input_tokens": 1000, "cached_input_tokens": 900, "output_tokens": 10}, CODEX_USAGE, "free", 0.0),
+        ({"input_tokens": 100, "cached_input_tokens": 900, "output_tokens": 10}, CODEX_USAGE, CACHED_PRICE, None),
+        ({"input_tokens": -1, "output_tokens": 10}, CODEX_USAGE, CACHED_PRICE, None),
+        ({"input_tokens": 1000}, CODEX_USAGE, CACHED_PRICE, None),
+        ({}, CODEX_USAGE, "free", 0.0),
+        (
+            {"input_tokens": 100, "cache_read_input_tokens": 900, "output_tokens": 10},
+            {
+                "input_tokens": ["usage.input_tokens", "usage.cache_read_input_tokens"],
+                "output_tokens": ["usage.output_tokens"],
+                "cached_tokens": ["usage.cache_read_input_tokens"],
+            },
+            CACHED_PRICE,
+            0.00029,
+        ),
+    ],
+)
+def test_cached_tokens_have_a_price_of_their_own(
+    usage: dict[str, int], paths: dict[str, list[str]], price: Any, usd: float | None
+) -> None:
+    found = usage_in([{"usage": usage}], paths, price)[0].usd
+    assert found == (usd if usd is None else pytest.approx(usd))
 
 
 def test_messages_that_are_printed_as_one_list_are_read_too(desk: CallContext) -> None:

@@ -18,8 +18,9 @@ from kit.searches import Search, agent
 
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.models.ask import ask
+from pipeline.models.complaints import REFUSAL_STATUS, wait_asked, wait_in_words
 from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
-from pipeline.models.openai import LONGEST_WAIT, _wait_seconds
+from pipeline.models.http import LARGEST_ANSWER
 
 KEY = "sk-or-so-0123456789"
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 50}
@@ -32,6 +33,7 @@ class Say(NamedTuple):
     body: Any
     headers: tuple[tuple[str, str], ...] = ()
     hold: Event | None = None
+    lost: bool = False  # the connection is closed before a word
 
 
 def said(text: Any = "a thought", **more: Any) -> Say:
@@ -60,11 +62,14 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         reply = self.server.replies[min(len(self.server.seen), len(self.server.replies) - 1)]
         self.server.seen.append((self.path, dict(self.headers), asked))
+        if reply.lost:
+            self.close_connection = True
+            return
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
-        for name, value in reply.headers:
+        length = {"Content-Length": str(len(body) + 1_000_000 * bool(reply.hold))}
+        for name, value in {**length, **dict(reply.headers)}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body) + 1_000_000 * bool(reply.hold)))
         self.end_headers()
         while reply.hold and not reply.hold.wait(0.02):
             self.wfile.write(b" ")
@@ -103,10 +108,13 @@ def now(status: int, body: Any = "busy") -> Say:
 
 
 def test_an_answer_comes_with_what_it_cost(desk: CallContext, server: Server) -> None:
-    answer = told(desk, server, price={"input": 2.0, "output": 10.0})
+    price = {"input": 2.0, "output": 10.0, "cached": 0.5}
+    answer = told(desk, server, price=price)
     assert answer._replace(seconds=0) == Answer("a thought", Usage(0.0025, 1000, 50), 0, "m-2026")
     assert answer.seconds > 0
-    assert told(desk, server).usage == Usage(0.0, 1000, 50)
+    assert told(desk, server).usage == Usage(None, 1000, 50)
+    server.replies = [said(usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 400}})]
+    assert told(desk, server, price=price).usage == Usage(0.0019, 1000, 50, 400)
 
 
 def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: CallContext, server: Server) -> None:
@@ -137,28 +145,62 @@ def test_a_package_that_lacks_what_it_needs_is_unavailable_with_how_to_get_it(
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
 def test_a_server_that_is_busy_is_asked_again_when_it_says(desk: CallContext, server: Server, status: int) -> None:
     server.replies = [now(status), now(status), said()]
-    assert told(desk, server).text == "a thought"
+    assert told(desk, server, retries=2).text == "a thought"
     assert len(server.seen) == 3
 
 
-def test_waits_are_as_the_server_asks_or_grow_up_to_a_limit() -> None:
-    assert [_wait_seconds(n, "") for n in range(1, 10)] == [1, 2, 4, 8, 16, 32, 64, LONGEST_WAIT, LONGEST_WAIT]
-    assert [_wait_seconds(1, after) for after in ("0", "7", "2.5", "99999", "soon", "-3")] == [
-        0,
-        7,
-        2.5,
-        LONGEST_WAIT,
-        1,
-        1,
-    ]
-    assert 50 < _wait_seconds(1, formatdate(time.time() + 60, usegmt=True)) <= 60
-    assert _wait_seconds(5, formatdate(0, usegmt=True)) == 0
-    assert _wait_seconds(1, "Mon, 01 Jan 999999 00:00:00 GMT") == 1
+NOW = 1_760_000_000.0
+WAITS: list[tuple[dict[str, str], float | None]] = [
+    ({}, None),
+    ({"Retry-After": "7"}, 7),
+    ({"retry-after": "2.5"}, 2.5),
+    ({"Retry-After": "soon"}, None),
+    ({"Retry-After": "-3"}, None),
+    ({"Retry-After": formatdate(NOW + 60, usegmt=True)}, 60),
+    ({"Retry-After": formatdate(0, usegmt=True)}, 0),
+    ({"Retry-After": "Mon, 01 Jan 999999 00:00:00 GMT"}, None),
+    ({"retry-after-ms": "250", "Retry-After": "1"}, 0.25),
+    ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0.5s"}, 360.5),
+    ({"x-ratelimit-remaining-tokens": "9", "x-ratelimit-reset-tokens": "6m0s"}, None),
+    ({"x-ratelimit-reset-requests": "120ms", "x-ratelimit-reset-tokens": "1s"}, 1),
+    ({"X-RateLimit-Reset": str(int((NOW + 5) * 1000))}, 5),
+    (
+        {"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": "2025-10-09T08:54:10Z"},
+        50,
+    ),
+]
+
+
+@pytest.mark.parametrize(("headers", "seconds"), WAITS)
+def test_a_wait_is_what_the_headers_ask_for(headers: dict[str, str], seconds: float | None) -> None:
+    assert wait_asked(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 1.2s.", 1.2),
+        ("try again in 3 hours 12 minutes", 3 * 3600 + 12 * 60),
+        ("Please retry in 34.07s.", 34.07),
+        ("Claude AI usage limit reached|1760000060", 60),
+        ("Try again later or check your quotas.", None),
+    ],
+)
+def test_a_wait_is_found_in_words(said: str, seconds: float | None) -> None:
+    assert wait_in_words(said, NOW) == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_a_longer_wait_is_handed_up_at_once_with_its_kind(desk: CallContext, server: Server) -> None:
+    server.replies = [Say(429, "busy", (("Retry-After", "60"),))]
+    with pytest.raises(BackendUnavailable) as out:
+        told(desk, server, retries=5)
+    assert (out.value.kind, out.value.after) == ("rate limit", 60)
+    assert len(server.seen) == 1
 
 
 def test_a_server_that_stays_broken_is_unavailable_after_all_tries(desk: CallContext, server: Server) -> None:
     server.replies = [now(500, {"error": {"message": "out of\n memory"}})]
-    with pytest.raises(BackendUnavailable, match=r"ideas: http://127.*: status 500 \(3 tries\): out of memory$"):
+    with pytest.raises(BackendUnavailable, match=r"ideas: http://127.*: status 500 \(3 tries\): out of memory: the"):
         told(desk, server, retries=2)
     assert len(server.seen) == 3
     assert Path("log").read_text().count("status 500") == 3
@@ -169,7 +211,7 @@ def test_a_refusal_is_final_and_says_in_a_line_what_the_server_says(
     desk: CallContext, server: Server, status: int
 ) -> None:
     server.replies = [Say(status, {"error": {"message": "no such model\n" * 50}}, (("Location", "/elsewhere"),))]
-    with pytest.raises(BackendUnavailable, match=f"status {status}: no such model no such model.*…$"):
+    with pytest.raises(BackendUnavailable, match=f"status {status}: no such model no such model.*…"):
         told(desk, server)
     assert len(server.seen) == 1
 
@@ -193,9 +235,9 @@ def test_of_several_documents_all_are_shown(desk: CallContext, server: Server) -
 @pytest.mark.parametrize(
     ("reply", "why", "usage"),
     [
-        (said(None), "no text at", Usage(0, 1000, 50)),
-        (said(" \n"), "no text at", Usage(0, 1000, 50)),
-        (said("half a th", finish_reason="length"), "cut off", Usage(0, 1000, 50)),
+        (said(None), "no text at", Usage(None, 1000, 50)),
+        (said(" \n"), "no text at", Usage(None, 1000, 50)),
+        (said("half a th", finish_reason="length"), "cut off", Usage(None, 1000, 50)),
     ],
 )
 def test_what_is_no_answer_has_failed_and_may_have_cost(
@@ -206,6 +248,83 @@ def test_what_is_no_answer_has_failed_and_may_have_cost(
         told(desk, server)
     assert (failure.value.exit, failure.value.usage) == (1, usage)
     assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        said("", finish_reason="content_filter"),
+        Say(200, {"choices": [{"message": {"content": None, "refusal": "I cannot help."}}], "usage": USAGE}),
+        Say(400, {"error": {"code": "content_policy_violation", "message": "flagged"}}),
+    ],
+)
+def test_a_refusal_of_the_model_is_the_candidates_matter(desk: CallContext, server: Server, reply: Say) -> None:
+    server.replies = [reply]
+    with pytest.raises(CallFailed, match="the model refuses to answer") as refused:
+        told(desk, server)
+    assert refused.value.exit == REFUSAL_STATUS
+
+
+KINDS = [
+    (429, {"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}, "credit"),
+    (429, {"error": {"code": "rate_limit_exceeded", "message": "slow down"}}, "rate limit"),
+    (200, {"error": {"message": "Provider returned error", "code": 429}}, "rate limit"),
+    (200, {"error": {"message": "no credit left", "code": 402}}, "credit"),
+    (200, {"choices": [{"message": {"content": "ha"}, "error": {"code": 502}}]}, "malformed"),
+    (400, {"error": {"message": "Unknown parameter: 'sed'."}}, ""),
+    (400, {"error": {"message": "API key not valid.", "status": "INVALID_ARGUMENT"}}, "login"),
+    (503, "no healthy upstream", "overload"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "kind"), KINDS)
+def test_an_outage_says_what_is_out(desk: CallContext, server: Server, status: int, body: Any, kind: str) -> None:
+    server.replies = [Say(status, body)]
+    with pytest.raises(BackendUnavailable) as out:
+        told(desk, server)
+    assert out.value.kind == kind
+
+
+def test_too_long_a_prompt_is_the_questions_own_fault(desk: CallContext, server: Server) -> None:
+    server.replies = [Say(400, {"error": {"code": "context_length_exceeded", "message": "too many tokens"}})]
+    with pytest.raises(CallFailed, match="the prompt is too long"):
+        told(desk, server)
+
+
+def test_an_answer_that_is_cut_or_too_large_is_malformed_and_not_asked_for_again(
+    desk: CallContext, server: Server
+) -> None:
+    for reply in (Say(200, b" " * (LARGEST_ANSWER + 1)), said()._replace(headers=(("Content-Length", "100000"),))):
+        server.replies, asked = [reply], len(server.seen)
+        with pytest.raises(BackendUnavailable, match=r"larger than 8 MB|in the middle") as out:
+            told(desk, server, retries=3, timeout=20)
+        assert out.value.kind == "malformed"
+        assert len(server.seen) == asked + 1
+
+
+def anthropic(text: str = "a thought", **more: Any) -> Say:
+    usage = {"input_tokens": 600, "cache_read_input_tokens": 400, "output_tokens": 50}
+    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]
+    return Say(200, {"type": "message", "model": "c-2026", "content": parts, "usage": usage, **more})
+
+
+def test_anthropics_protocol_is_spoken_too(desk: CallContext, server: Server) -> None:
+    server.replies = [anthropic(stop_reason="end_turn")]
+    answer = told(desk, server, backend="anthropic", temperature=0.5)
+    assert answer._replace(seconds=0) == Answer("a thought", Usage(None, 1000, 50, 400), 0, "c-2026")
+    ((path, headers, body),) = server.seen
+    assert path == "/v1/messages"
+    assert (headers["x-api-key"], headers["anthropic-version"]) == (KEY, "2023-06-01")
+    assert body["max_tokens"] == 8192
+    assert body["messages"] == [{"role": "user", "content": "think"}]
+
+
+@pytest.mark.parametrize(("stop", "status"), [("refusal", REFUSAL_STATUS), ("max_tokens", 1)])
+def test_ends_of_an_answer_that_are_none(desk: CallContext, server: Server, stop: str, status: int) -> None:
+    server.replies = [anthropic(stop_reason=stop)]
+    with pytest.raises(CallFailed) as failure:
+        told(desk, server, backend="anthropic")
+    assert failure.value.exit == status
 
 
 @pytest.mark.parametrize(
@@ -223,7 +342,7 @@ def test_what_is_no_answer_of_such_a_service_is_nobodys_failure(
     desk: CallContext, server: Server, reply: Say, why: str
 ) -> None:
     server.replies = [reply]
-    with pytest.raises(BackendUnavailable, match=f"ideas: .*{why}.*build again"):
+    with pytest.raises(BackendUnavailable, match=f"ideas: .*{why}"):
         told(desk, server)
     assert len(server.seen) == 1
 
@@ -243,6 +362,53 @@ def test_a_connection_that_is_refused_is_tried_again_and_then_unavailable(desk: 
     ):
         told(desk, server, url="http://127.0.0.1:1", retries=1)
     assert Path("log").read_text().count("no connection") == 2
+
+
+@pytest.mark.parametrize("price", [{"input": 2.0, "output": 10.0}, "free", None])
+def test_an_outage_after_which_nobody_knows_if_it_was_paid_for_is_not_free(
+    desk: CallContext, server: Server, price: Any
+) -> None:
+    """Neither is the question sent again at once."""
+    held, short, priced = Event(), (("Content-Length", "100000"),), {} if price is None else {"price": price}
+    unread = {
+        "late": (said()._replace(hold=held), "time-out"),
+        "lost": (said()._replace(lost=True), "network"),
+        "cut": (said()._replace(headers=short), "malformed"),
+        "large": (Say(200, b" " * (LARGEST_ANSWER + 1)), "malformed"),
+        "not JSON": (Say(200, b"<html>"), "malformed"),
+        "no message": (Say(200, {"choices": []}), "malformed"),
+        "an error in its middle": (Say(200, {"choices": [{"message": {}, "error": {"code": 502}}]}), "malformed"),
+    }
+    for reply, kind in unread.values():
+        server.replies, asked = [reply], len(server.seen)
+        with pytest.raises(BackendUnavailable) as out:
+            told(desk, server, retries=2, timeout=0.5 if reply.hold else 20, **priced)
+        assert (out.value.kind, out.value.usage.usd) == (kind, 0.0 if price == "free" else None)
+        assert len(server.seen) == asked + 1
+    held.set()
+
+
+@pytest.mark.parametrize(
+    "reply", [now(429), now(500), Say(401, "who?"), Say(200, {"error": {"message": "too many requests", "code": 429}})]
+)
+def test_a_request_that_was_refused_cost_nothing(desk: CallContext, server: Server, reply: Say) -> None:
+    server.replies = [reply]
+    with pytest.raises(BackendUnavailable) as out:
+        told(desk, server)
+    assert out.value.usage == Usage()
+
+
+def test_an_outage_that_tells_its_usage_has_its_price(desk: CallContext, server: Server) -> None:
+    server.replies = [Say(200, {"choices": [], "error": {"message": "overloaded"}, "usage": USAGE})]
+    with pytest.raises(BackendUnavailable) as out:
+        told(desk, server, price={"input": 2.0, "output": 10.0})
+    assert out.value.usage == Usage(0.0025, 1000, 50)
+
+
+def test_tokens_from_anthropics_cache_are_counted_among_those_of_the_prompt(desk: CallContext, server: Server) -> None:
+    server.replies = [anthropic(stop_reason="end_turn")]
+    answer = told(desk, server, backend="anthropic", price={"input": 1.0, "output": 10.0, "cached": 0.1})
+    assert answer.usage == Usage(pytest.approx(0.00114), 1000, 50, 400)
 
 
 @pytest.mark.parametrize("value", [None, "", " ", "two words", "ümlaut-0123456", "line\nbreak-0123456"])
@@ -280,11 +446,11 @@ def test_the_key_never_shows_up_even_if_the_server_repeats_it(desk: CallContext,
 def test_the_end_of_the_build_is_not_kept_waiting(desk: CallContext, server: Server) -> None:
     """Neither by the wait between two tries nor by a server that does not answer."""
     held, seen = Event(), []
-    server.replies = [Say(429, "busy", (("Retry-After", "60"),)), said()._replace(hold=held)]
+    server.replies = [Say(429, "busy", (("Retry-After", "1"),)), said()._replace(hold=held)]
 
     def asking() -> None:
         with pytest.raises(BuildStopping) as stopped:
-            told(desk, server)
+            told(desk, server, retries=100)
         seen.append(stopped.type)
 
     threads = []

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline.tree.rules.budget import (
     BUDGET_STOPS,
+    STOP_REASONS,
+    UNKNOWN_USD,
     BudgetLedger,
     BudgetLimits,
     Ceiling,
@@ -53,7 +55,7 @@ def test_one_that_never_started_has_spent_nothing() -> None:
 def test_all_that_does_not_suffice_is_told_in_the_order_of_the_stop_reasons() -> None:
     assert shortages(BudgetLedger(BudgetLimits(0, 0.4, 99, 59)), HALF) == ("evals", "usd", "tokens", "seconds")
     assert shortages(BudgetLedger(BudgetLimits(1, 0.5, 100, 60)), HALF) == ()
-    assert tuple(BUDGET_STOPS) == BudgetLimits._fields == Ceiling._fields == Spending._fields
+    assert tuple(BUDGET_STOPS) == BudgetLimits._fields == Ceiling._fields == Spending._fields[:4]
 
 
 def test_one_of_unknown_cost_may_start_as_long_as_something_is_left() -> None:
@@ -106,6 +108,26 @@ def test_what_cannot_be_is_refused() -> None:
         reserve_spending(reserve_spending(ended, ["b"], HALF), ["c"], HALF)
 
 
+def test_a_call_of_unknown_price_is_charged_with_the_ceiling() -> None:
+    spent = {"a": Spending(1, 0.1, unknown_calls=2)}
+    ledger = BudgetLedger(BudgetLimits(usd=1.0), spent=spent, ceiling=HALF)
+    assert budget_left(ledger).usd == 0.5
+    assert total_spending(spent.values()) == Spending(1, 0.1, unknown_calls=2), "what is known stays apart"
+    assert not shortages(ledger, HALF)
+
+
+def test_without_a_ceiling_nothing_starts_after_a_call_of_unknown_price_and_it_is_said_why() -> None:
+    ledger = BudgetLedger(BudgetLimits(usd=1.0), spent={"a": Spending(1, 0.1, unknown_calls=1)})
+    assert shortages(ledger, Ceiling()) == (UNKNOWN_USD,)
+    assert STOP_REASONS[UNKNOWN_USD] == "budget_usd_unknown"
+    assert not shortages(BudgetLedger(spent=ledger.spent), Ceiling()), "where no budget stands, nobody is stopped"
+
+
+def test_amounts_are_recorded_as_they_always_were_unless_a_price_is_unknown() -> None:
+    assert Spending(1, 0.5, 7, 2.0).as_list == [1, 0.5, 7, 2.0]
+    assert Spending(1, 0.5, 7, 2.0, 3).as_list == [1, 0.5, 7, 2.0, 3]
+
+
 class Played(NamedTuple):
     """What was asked of a ledger: a ceiling each, whether it ends at once, how much of the ceiling it spends."""
 
@@ -142,7 +164,7 @@ def test_a_budget_is_never_overspent_when_ceilings_hold(limits: BudgetLimits, pl
                 1, (ceiling.usd or 0) * share, int((ceiling.tokens or 0) * share), (ceiling.seconds or 0) * share
             )
             ledger = settle_spending(ledger, str(n), cost)
-        for most, used, rest in zip(limits, committed_spending(ledger), budget_left(ledger), strict=True):
+        for most, used, rest in zip(limits, committed_spending(ledger)[:4], budget_left(ledger), strict=True):
             assert most is None or (used <= most and rest is not None and rest >= 0)
 
 

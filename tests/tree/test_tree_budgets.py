@@ -82,11 +82,9 @@ def test_each_budget_ends_the_search_after_a_depth_that_is_promoted(
     assert 0 < used[3] < 20
 
 
-def test_what_one_may_cost_at_most_is_reserved_before_the_first_starts(project: Project) -> None:
-    search = costly(project, budget={"usd": 2.0, "per_eval": {"usd": 0.8}})
+def test_what_one_may_cost_at_most_must_be_left_before_it_starts(project: Project) -> None:
+    search = costly(project, budget={"usd": 1.7, "per_eval": {"usd": 0.8}})
     search.build()
-    assert search.record("depths/0/assigned.json")["reserved"] == ["d0.n0.i0", "d0.n0.i1"]
-    assert search.record("depths/0/assigned.json")["cut"] == ["usd"]
     assert evaluated(search) == ["d0.n0.i0", "d0.n0.i1"]
     assert search.why("d0.n0.i1") == "d1.n0"
     assert search.stop(0) == "budget_usd_reached"
@@ -115,11 +113,94 @@ def test_ideas_are_paid_from_the_same_purse(project: Project) -> None:
 def test_a_budget_for_nothing_pays_for_nothing(project: Project) -> None:
     search = costly(project, budget={"usd": 0.4, "per_eval": {"usd": 0.5}})
     project.write("agent.ideas", "echo 'an idea'\n")
-    search.spec(roles={"ideas": agent("ideas"), "coder": search.keys["roles"]["coder"]})
+    search.spec(roles={"ideas": agent("ideas", price="free"), "coder": search.keys["roles"]["coder"]})
     search.build()
     assert search.executed() == ["sweep d0.n0"]
     assert search.stop(0) == "budget_usd_reached"
     assert "the search stopped: budget_usd_reached" in search.why("d0.n0.i0")
+
+
+CHEAP = {f"{n}": f"gain=1{n}" for n in range(1, 6)}
+
+
+def cheap(project: Project, usd: float, **keys: Any) -> Search:
+    """Five ideas of 0.40 USD at most, of which each costs `usd`."""
+    search = costly(project, budget={"usd": 1.0, "per_eval": {"usd": 0.4}}, ideas_per_node=5, max_depth=1, **keys)
+    project.write("agent.coder", COSTLY.replace("0.5", str(usd)))
+    return search
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 8])
+def test_what_an_evaluation_did_not_spend_is_there_for_the_next(project: Project, at_once: int) -> None:
+    search = cheap(project, 0.001, max_parallel_evals=at_once)
+    search.build("-n", str(at_once))
+    assert evaluated(search) == [f"d0.n0.i{n}" for n in range(5)], "not two, as many as fit at their ceilings"
+    assert search.stop(0) == "max_depth_reached"
+    assert sum(each[1] for each in spent(search, 0).values()) == pytest.approx(0.005)
+    assert search.record("manifest.json")["state"]["left"]["usd"] == 0.995
+    assert {each["task_state"] for each in search.record("manifest.json")["evaluations"].values()} == {"completed"}
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_a_slot_is_refused_when_all_before_it_have_ended_and_it_does_not_fit(project: Project, at_once: int) -> None:
+    search = cheap(project, 0.25, max_parallel_evals=at_once)
+    search.build("-n", str(at_once))
+    assert evaluated(search) == ["d0.n0.i0", "d0.n0.i1", "d0.n0.i2"], "0.25 is left, and one may cost 0.4"
+    assert "not enough of the budget is left: usd (limit 1)" in search.why("d0.n0.i3")
+    manifest = search.record("manifest.json")
+    assert manifest["evaluations"]["d0.n0.i3"]["empty"] == "budget"
+    assert manifest["evaluations"]["d0.n0.i3"]["task_state"] == "skipped"
+    assert manifest["state"]["spent"]["usd"] == 0.75
+    asked = [line for line in project.read("runs/x/events.jsonl").splitlines() if '"queued"' in line]
+    assert len(asked) == 3
+    assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found\n")
+    assert "not enough of the budget is left" in project.call("explain", "x:d0.n0.i3").out
+
+
+@pytest.mark.parametrize("at_once", [1, 8])
+def test_a_slot_refused_as_similar_costs_nothing_and_leaves_its_money_to_the_next(
+    project: Project, at_once: int
+) -> None:
+    search = cheap(project, 0.25, max_parallel_evals=at_once, dedupe={"similar": 0.8})
+    for name in IDEAS:
+        search.idea(name, f"gain=1{name}", f"{name} is what this idea number {name} changes by {name}")
+    search.idea("2", "gain=12", "1 is what this idea number 1 changes by 1, too")
+    search.build("-n", str(at_once))
+    assert [line for line in search.executed() if line.startswith("coder")] == [f"coder d0.n0.i{n}" for n in (0, 2, 3)]
+    assert "similar to d0.n0.i0" in search.why("d0.n0.i1")
+    assert project.read("runs/x/eval/d0.n0.i1/calls.jsonl") == ""
+    manifest = search.record("manifest.json")
+    assert manifest["evaluations"]["d0.n0.i1"]["empty"] == "duplicate"
+    assert manifest["state"]["spent"]["usd"] == manifest["money"]["usd"] == 0.75
+    assert "not enough of the budget is left: usd (limit 1)" in search.why("d0.n0.i4")
+    tried = search.record("depths/0/promoted.json")["tried"]
+    assert [each[0] for each in tried] == ["d0.n0.i0", "d0.n0.i2", "d0.n0.i3"]
+    assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found\n")
+
+
+def test_a_replicate_by_turns_is_asked_once_for_each_slot_and_pays_for_itself(project: Project) -> None:
+    search = cheap(project, 0.25)
+    search.build()
+    search.executed()
+    search.spec("y", replicate=2)
+    search.build("y")
+    assert [line for line in search.executed() if line.startswith("coder")] == [f"coder d0.n0.i{n}" for n in range(3)]
+    money = search.record("manifest.json", "y")["money"]
+    assert (money["calls"], money["usd"], money["recalled_usd"]) == (3, 0.75, 0.0)
+
+
+def test_nothing_is_paid_twice_by_turns_nor_by_an_edit_of_the_budget(project: Project) -> None:
+    search = cheap(project, 0.25)
+    search.build()
+    assert [line for line in search.executed() if line.startswith("coder")] == [f"coder d0.n0.i{n}" for n in range(3)]
+    search.spec(budget={"usd": 9.0, "per_eval": {"usd": 0.4}})
+    search.build()
+    assert [line for line in search.executed() if line.startswith("coder")] == ["coder d0.n0.i3", "coder d0.n0.i4"]
+    search.spec(budget={"usd": 1.0, "per_eval": {"usd": 0.4}})
+    search.build()
+    assert [line for line in search.executed() if line.startswith("coder")] == []
+    assert project.call("replay", "x").code == 0
+    assert "the same again" in project.call("replay", "x").out
 
 
 # -- the other reasons to stop

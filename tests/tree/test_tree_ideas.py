@@ -19,6 +19,7 @@ from pipeline.tree.rules.assignment import (
     PastIdea,
     assign_ideas,
     idea_identity,
+    idea_similarity,
     normal_text,
     parse_idea,
 )
@@ -171,7 +172,7 @@ def test_what_earlier_depths_have_spent_is_not_there_any_more() -> None:
 
 def test_an_idea_that_was_not_tried_for_want_of_budget_is_no_duplicate_below() -> None:
     found = assigned(a=["x", "y"], ledger=BudgetLedger(BudgetLimits(evals=1)))
-    assert found.past_ideas == (PastIdea(EvalSlot(1, 0, 0), idea_identity("x")),)
+    assert found.past_ideas == (PastIdea(EvalSlot(1, 0, 0), idea_identity("x"), "x"),)
 
 
 def test_more_ideas_than_slots_are_a_mistake_of_the_caller_and_none_is_dropped_in_silence() -> None:
@@ -225,3 +226,37 @@ def test_assigning_never_reserves_more_than_there_is(
     used = committed_spending(assigned(scope, a, b, BudgetLedger(limits)).ledger)
     assert limits.evals is None or used.evals <= limits.evals
     assert limits.usd is None or used.usd <= limits.usd
+
+
+def proposal(idea: str, why: str, change: str) -> str:
+    return f"IDEA: {idea}\nRATIONALE: {why}\nREQUIRED_CHANGES:\n- {change}\n"
+
+
+CLIP = "Clip the gradients to a norm of 1.0 before each step of the optimizer"
+FIRST = proposal(CLIP, "they explode", "train.py: call clip_grad_norm_ before step")
+NEARLY = proposal(CLIP, "training is unstable in the noisy folds", "train.py: call clip_grad_norm before step")
+OTHER = proposal("Standardize features by fold", "scales differ", "data.py: fit a scaler on the training rows")
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_similarity_is_symmetric_and_one_for_equal_ideas(one: str, other: str) -> None:
+    assert idea_similarity(one, other) == idea_similarity(other, one)
+    assert idea_similarity(one, one) == 1.0
+    assert 0 <= idea_similarity(one, other) <= 1
+
+
+def test_an_idea_nearly_the_same_as_an_earlier_one_is_not_tried_whatever_its_reasons() -> None:
+    def tasks(similar: float | None, scope: str = "node_plus_ancestors") -> list[str]:
+        found = assign_ideas(
+            FRONTIER, {A: [NEARLY, OTHER, FIRST], B: [FIRST, OTHER]}, BudgetLedger(), scope,
+            ideas_per_node=3, ceiling=Ceiling(), tried=[PastIdea(EvalSlot(0, 0, 0), idea_identity(FIRST), FIRST)],
+            similar=similar,
+        )  # fmt: skip
+        return [task.why or "tried" for task in found.tasks]
+
+    likeness = f"{idea_similarity(FIRST, NEARLY):.2f}"
+    alike, same, none = f"similar to d0.n0.i0 ({likeness})", "the same idea as d0.n0.i0", "d1.n1 has no idea number 2"
+    assert 0.7 < float(likeness) < 1
+    assert tasks(0.7) == [alike, "tried", same, same, "tried", none]
+    assert tasks(0.99) == tasks(None) == ["tried", "tried", same, same, "tried", none]
+    assert tasks(0.7, "global")[4] == "the same idea as d1.n0.i1"

@@ -266,7 +266,7 @@ def test_an_outage_of_a_coders_service_spends_no_slot_and_its_cost_is_counted_la
     search.spec(roles={**roles, "coder": agent("coder", usage=usage), "reviewer": {"backend": "none"}})
     for _ in range(2):
         said = search.build(code=69)
-        assert "exit status 1: Credit balance is too low: the service refuses; build again" in said.out
+        assert "exit status 1: Credit balance is too low: the service refuses (credit)" in said.out
     assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
     project.write("agent.coder", f"{EDIT} {TELLS} false 1.5 Done.\n")
     search.build()
@@ -279,10 +279,30 @@ def test_a_coder_that_ends_well_though_its_model_was_not_reached_has_not_failed(
     """As aider does; one that was reached in the end has answered."""
     refused = "echo litellm.AuthenticationError: AuthenticationError: OpenAIException - no such key\n"
     search = looped(project, refused)
-    assert "coder: litellm.AuthenticationError" in search.build(code=69).out
+    assert "sh: it ended well: litellm.AuthenticationError" in search.build(code=69).out
     project.write("agent.coder", refused + EDIT)
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
+
+
+def test_a_model_that_refuses_is_not_asked_again(project: Project) -> None:
+    search = looped(project, "echo I will not.; exit 77\n", eval_retries=3)
+    search.build()
+    assert "the model refuses to answer" in search.why("d0.n0.i0")
+    assert [call["exit"] for call in calls(search)] == [77]
+
+
+def test_a_replicate_asks_its_models_anew_and_measures_equal_code_once(project: Project) -> None:
+    search = full(project)
+    search.build()
+    search.executed()
+    search.spec("y")
+    search.build("y")
+    assert search.executed() == []
+    search.spec("z", replicate=2)
+    search.build("z")
+    done = [line.split()[0] for line in search.executed()]
+    assert {*done} == {*ROLES}
 
 
 def test_what_a_coder_leaves_in_the_background_changes_nothing_later(project: Project) -> None:

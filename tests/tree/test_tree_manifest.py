@@ -190,7 +190,7 @@ def test_a_column_is_read_for_the_configs_that_count() -> None:
 
 
 # Where a name is data: what stands for it in the page.
-DATA = {"nodes": "<node>", "evaluations": "<eval>", "metrics": "<metric>"}
+DATA = {"nodes": "<node>", "evaluations": "<eval>", "metrics": "<metric>", "by_role": "<role>", "by_depth": "<depth>"}
 # Of these the page says what they are, not what is in them.
 WHOLE = {"context_idea_files", "conversations", "events", "empty", "scoring_summary"}
 
@@ -217,7 +217,7 @@ def documented(title: str) -> set[str]:
 
 def test_every_field_of_the_manifest_is_documented(manifest: dict[str, Any]) -> None:
     known = documented("manifest.json")
-    for part in ("run_config", "root", "state", "tasks[]", "nodes.<node>", "evaluations.<eval>"):
+    for part in ("run_config", "root", "state", "money", "tasks[]", "nodes.<node>", "evaluations.<eval>"):
         known |= {f"{part}.{name}" for name in documented(f"`{part}`")}
     assert sorted({*fields(manifest)} - known) == []
 

@@ -3,7 +3,8 @@
 from kit.project import Project
 from kit.searches import TESTED, Search, agent, command
 
-ASKED = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
+USAGE = {"usd": "usd"}
+ASKED = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder", usage=USAGE)}
 
 
 def outlook(search: Search) -> list[str]:
@@ -21,13 +22,27 @@ def test_all_evaluations_are_counted_by_depth(project: Project) -> None:
 def test_the_cost_is_what_the_evaluations_may_cost_at_most_and_never_above_the_budget(project: Project) -> None:
     each = {"usd": 0.5, "tokens": 1000}
     search = Search(project, {"1": "", "2": ""}, roles=ASKED, budget={"per_eval": each})
-    assert "cost: at most 1.00 USD, at most 2,000 tokens, if `per_eval` is right" in outlook(search)
+    right = "2 x `per_eval`, if that is right"
+    assert f"cost: at most 1.00 USD ({right}), at most 2,000 tokens ({right})" in outlook(search)
     search.spec(budget={"usd": 0.7, "per_eval": each}, max_total_idea_evals=1)
     lines = outlook(search)
     assert "budget: 1 evaluations, 0.70 USD" in lines
-    assert "cost: at most 0.50 USD, at most 1,000 tokens, if `per_eval` is right" in lines
-    search.spec(budget={"usd": 0.7})
-    assert any("at most 0.70 USD" in line and "tokens: no ceiling is declared" in line for line in outlook(search))
+    right = "1 x `per_eval`, if that is right"
+    assert f"cost: at most 0.50 USD ({right}), at most 1,000 tokens ({right})" in lines
+    search.spec(budget={"usd": 0.7}, max_review_rounds=2, eval_retries=1)
+    assert "cost: at most 0.70 USD (the budget), tokens: nothing bounds it: `budget: tokens` would" in outlook(search)
+    assert "calls: at most 6 of coder for each evaluation" in outlook(search)
+
+
+def test_plan_says_that_nothing_bounds_a_bill_of_unknown_price(project: Project) -> None:
+    roles = {**ASKED, "coder": agent("coder")}
+    search = Search(project, {"1": "", "2": ""}, roles=roles)
+    blind = "the price of role coder is unknown"
+    assert any(f"usd: nothing bounds it: {blind}; add `price:`" in line for line in outlook(search))
+    search.spec(budget={"per_eval": {"usd": 0.5}})
+    assert any(f"at most 1.00 USD (2 x `per_eval`, if that is right; {blind})" in line for line in outlook(search))
+    search.spec(roles={**ASKED, "coder": agent("coder", price="free")}, budget=None)
+    assert not any("USD" in line or "usd" in line for line in outlook(search))
 
 
 def test_the_time_is_that_of_the_commands_as_far_as_they_are_limited(project: Project) -> None:

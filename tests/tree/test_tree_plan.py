@@ -177,9 +177,9 @@ def test_there_is_a_target_for_each_evaluation_that_a_search_can_have(spec: Tree
 
 
 @settings(deadline=None)
-@given(specs())
-def test_validation_expects_the_targets_of_the_plan(spec: TreeSpec) -> None:
-    targets = [*plan(spec)]
+@given(specs(), st.sampled_from([None, 0.1, 0.4, 99.0]))
+def test_validation_expects_the_targets_of_the_plan(spec: TreeSpec, usd: float | None) -> None:
+    targets = [*plan(spec._replace(budget=BudgetLimits(usd=usd), ceiling=Ceiling(usd=0.2)))]
     config = next(target.params for target in targets if target.stage == "report")
     expected = [f"x:{name}" for names in expected_targets(config).values() for name in names]
     assert sorted(expected) == sorted({target.name for target in targets} - {"x:validate"})

@@ -178,3 +178,31 @@ def test_every_key_of_a_backend_is_documented_and_no_other(name: str) -> None:
 def test_which_role_may_have_which_backend_is_documented() -> None:
     table = dict(re.findall(r"^\| `(\w+)` \|.*?\| (`.*`) \|$", section("Roles"), re.MULTILINE))
     assert {role: tuple(re.findall(r"`(\w+)`", names)) for role, names in table.items()} == ROLE_BACKENDS
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("no credit", {"server": ["no credit"]}),
+        ("[a, b]", {"server": ["a", "b"]}),
+        ('{rate limit: "^E 7", credit: [x, y]}', {"rate limit": ["^E 7"], "credit": ["x", "y"]}),
+    ],
+)
+def test_patterns_of_outages_are_read_by_kind(text: str, found: dict[str, list[str]]) -> None:
+    assert read_as("coder", f"{{backend: claude, model: m, max_turns: 3, outage: {text}}}") == {
+        "backend": "claude", "model": "m", "max_turns": 3, "outage": found
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{backend: codex, outage: "("}', r":2: role coder: outage: '\(' is no regular expression: missing"),
+        ("{backend: codex, outage: {credits: x}}", "outage: 'credits' is no kind of outage; did you mean 'credit'"),
+        ("{backend: codex, max_turns: 3}", "max_turns"),
+        ("{backend: anthropic, model: m, url: 'https://x/v1/messages'}", "leave /messages out"),
+    ],
+)
+def test_mistakes_in_keys_of_clients_are_told(text: str, why: str) -> None:
+    with pytest.raises(SpecError, match=why):
+        read_as("coder", text)

@@ -5,6 +5,7 @@ manifest, `markdown` of rows.
 
 run_records     the records of a run, each read on demand; entries of its nodes
 manifest        manifest.json: all records, folded into one
+money           the bill: every call that was asked and paid for, by role, by depth, over time
 live            manifest.json while a search goes on
 happenings      what happened, from the events
 headlines       lines for a terminal as a search goes on

@@ -13,6 +13,7 @@ from math import fsum
 
 from pipeline.models.calls import read_calls
 from pipeline.store.receipts import Receipts
+from pipeline.tree.report.money import fold_money
 from pipeline.tree.report.run_records import EXPANDED, FRONTIER, RECORD_FILES, RunRecords, created_at, node_entry
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
@@ -104,8 +105,9 @@ class _Evaluation:
             steps = ((step, self._read(f"{step}.json") or {}) for step in (*self.before, "sweep"))
             stage, record = next((step for step in steps if step[1].get("status") == FAILED), ("implement", {}))
             log = log if stage == "implement" else self._path(f"{stage}.log")
-        printed = f"{self.records.at.of_run('.coppice/logs')}/{self.slot}.implement.log"
-        log = printed if stage == "implement" and os.path.exists(printed) else log
+        folder = self.records.at.of_run(".coppice/logs")
+        printed = [f"{folder}/{self.slot}.{step}.log" for step in ("implement", "ahead")]
+        log = next(filter(os.path.exists, printed), log) if stage == "implement" else log
         return {"stage": stage, "why": self.summary["why"], "exit": record.get("exit"), "log": log}
 
     def _lifecycle_fields(self) -> Record:
@@ -297,6 +299,7 @@ def whole_manifest(
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
         "conversations": calls,
+        "money": fold_money(run, records.shape.all_slots()),
         "events": events,
     }
 

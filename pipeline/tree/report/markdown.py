@@ -106,6 +106,7 @@ def format_change(before: float, after: float) -> str:
     return f"{format_number(before)} -> {format_number(after)} ({after - before:+.4g})"
 
 
-def format_money(usd: float, tokens: float) -> str:
+def format_money(usd: float, tokens: float, unknown_calls: int = 0) -> str:
     parts = [f"${usd:.4g}"] if usd else []
+    parts += [f"{unknown_calls} unknown"] if unknown_calls else []
     return ", ".join([*parts, f"{tokens:,} tokens"] if tokens else parts) or BLANK

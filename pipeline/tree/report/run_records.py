@@ -14,6 +14,7 @@ from pipeline.store.files import read_bytes
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
+from pipeline.tree.run.admission import without_refused
 from pipeline.tree.run.records import Record, load_if_intact
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 from pipeline.tree.spec.model import Params, shape_of
@@ -36,7 +37,22 @@ class RunRecords:
 
     @cached_property
     def assignments(self) -> dict[int, Record]:
-        return {d: found for d in self.shape.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
+        """Assignments by depth; without slots that were refused when their turn came, or wait for it."""
+        found = {d: record for d in self.shape.depths if (record := self.record(self.at.of_depth(d, "assigned.json")))}
+        return {d: self._after_turns(record) if record.get("turns") else record for d, record in found.items()}
+
+    def _after_turns(self, assigned: Record) -> Record:
+        decided = {
+            name: task
+            for name in assigned["reserved"]
+            if (task := self.record(self.at.of_eval(positions.parse_slot(name), "task.json")))
+        }
+        refused = {name: task["lacking"] for name, task in decided.items() if task.get("lacking")}
+        tasks = {name: assigned["tasks"][name] | {"empty": decided[name]["empty"], "why": decided[name]["why"]}
+                 for name in refused}  # fmt: skip
+        left = without_refused(assigned, refused)
+        left["reserved"] = [name for name in left["reserved"] if name in decided]
+        return {**left, "tasks": {**assigned["tasks"], **tasks}}
 
     @cached_property
     def promotions(self) -> dict[int, Record]:

@@ -18,6 +18,7 @@ from pipeline.git.repository import run_repository
 from pipeline.git.worktrees import Worktrees
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
+from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
 from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import read_events
@@ -85,12 +86,21 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     by_hand, cascade = config["backends"]["coder"] == MANUAL, config["cascade"]
     each = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
     each |= {"early": cascade, "score": True}
+    wave = (
+        0
+        if config["dry_run"]
+        else wave_size(BudgetLimits(**config["budget"]), Ceiling(**config["ceiling"]), shape.slot_count)
+    )
+    ahead = wave > 1 and not by_hand
+    each |= {"admit": wave, "ahead": ahead}
     of_depth = {"assign": True, "cascade": cascade, "weigh": paired, "promote": True}
     for depth in shape.depths:
         names = [f"d{depth}.{step}" for step, there in of_depth.items() if there]
         for slot in shape.slots(depth):
             names += [f"{slot}.{step}" for step, there in each.items() if there]
             names += _sweep_names(str(slot), config)
+        waves = range(0, len(shape.slots(depth)), wave) if ahead else ()
+        names += [f"d{depth}.wave.{n // wave}" for n in waves]
         found[f"d{depth}.promote"] = names
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
         found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in shape.places(depth + 1)]

@@ -22,6 +22,7 @@ from pipeline.tree.report.markdown import (
     table_cell,
     wrap_line,
 )
+from pipeline.tree.report.money import money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
@@ -128,7 +129,7 @@ def _row(each: Manifest, paired: bool) -> Iterator[str]:
         yield format_score(scores["recommendation"]["score"]) if scores else BLANK
     seconds = spent["seconds"]
     yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
-    yield format_money(spent["usd"], 0)
+    yield format_money(spent["usd"], 0, spent.get("unknown_calls", 0))
 
 
 def outcome_text(each: Manifest) -> str:
@@ -200,6 +201,8 @@ def budget_table(manifest: Manifest) -> list[str]:
         [label, *(BLANK if side[name] is None else f"{side[name]:,.12g}" for side in sides)]
         for name, label in AMOUNTS.items()
     ]
+    if unknown := state["spent"].get("unknown_calls"):
+        rows[1][2] += f" + {plural(unknown, 'call')} of unknown price"
     header = ["", "limit", "spent", "left", "at most for one"]
     lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
@@ -259,6 +262,7 @@ def summary_text(manifest: Manifest) -> str:
         ("What happened", happening_lines(manifest["events"])),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
+        ("Money", money_lines(manifest)),
         ("How to look at it", _commands(manifest, best[-1])),
     ]
     text = [f"# {manifest['tree_run_id']}"]

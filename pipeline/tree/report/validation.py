@@ -20,7 +20,7 @@ from pipeline.tree.report.storage_checks import Check, Fault, Problem, Row, chec
 from pipeline.tree.report.summary import Manifest, promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
-from pipeline.tree.rules.budget import BUDGET_STOPS
+from pipeline.tree.rules.budget import BUDGET_STOPS, STOP_REASONS, UNKNOWN_USD
 from pipeline.tree.rules.positions import MANIFEST, RunLayout
 from pipeline.tree.run.records import Record
 
@@ -136,6 +136,7 @@ def _stop_mistakes(manifest: Manifest) -> dict[str, str]:
         EMPTY_FRONTIER: f"there are nodes to expand: {', '.join(left)}" if left else "",
         STRICT_FAILURE: "" if is_strict else f"{failed} evaluations of depth {current - 1} failed",
         **{reason: _limit_mistake(name, manifest) for name, reason in BUDGET_STOPS.items()},
+        STOP_REASONS[UNKNOWN_USD]: "" if state["spent"]["unknown_calls"] else "there is no call of unknown price",
     }
 
 
@@ -167,7 +168,7 @@ def check_decisions(run: str, without: Collection[str]) -> Check:
 
 
 # Fields of a stored manifest that are from the watcher of the run, or of the moment.
-PASSING_FIELDS = {*LIFECYCLE_FIELDS, "events", "tasks", "status", "deferred_cleanup"}
+PASSING_FIELDS = {*LIFECYCLE_FIELDS, "events", "tasks", "status", "deferred_cleanup", "money"}
 # In place of the checks of consistency, whose faults would only repeat the missing records.
 NOT_LOOKED_AT = check_of("whether all fits together: not looked at while records are missing or changed", 0, [])
 

@@ -1,16 +1,17 @@
 """Ideas for the slots of a depth: parse idea texts, recognise duplicates, assign them, reserve their budget.
 
 The i-th idea of a node goes to its i-th slot.  A slot stays empty for one of these reasons, in this order: no such
-node, no idea, a duplicate within `dedupe_scope`, no budget."""
+node, no idea, a duplicate (or nearly one, if asked) within `dedupe_scope`, no budget."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import NamedTuple
 
-from pipeline.tree.rules.budget import BudgetLedger, Ceiling, affordable_count, reserve_spending
+from pipeline.tree.rules.budget import BudgetLedger, Ceiling, affordable_count, reserve_spending, shortage_text
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 
 SECTIONS = ("IDEA", "RATIONALE", "REQUIRED_CHANGES")
@@ -38,10 +39,11 @@ class FrontierPlace(NamedTuple):
 
 
 class PastIdea(NamedTuple):
-    """An idea that was tried before, and where."""
+    """An idea that was tried before, and where; `text` only where nearly equal ones are looked for."""
 
     slot: EvalSlot
     identity: str
+    text: str = ""
 
 
 class SlotAssignment(NamedTuple):
@@ -67,7 +69,7 @@ class Assignment(NamedTuple):
     @property
     def past_ideas(self) -> tuple[PastIdea, ...]:
         """Ideas that the depths below must not repeat."""
-        return tuple(PastIdea(task.slot, task.identity) for task in self.tasks if not task.empty)
+        return tuple(PastIdea(task.slot, task.identity, task.idea) for task in self.tasks if not task.empty)
 
     @property
     def cut(self) -> tuple[str, ...]:
@@ -124,12 +126,14 @@ def assign_ideas(
     ideas_per_node: int,
     ceiling: Ceiling,
     tried: Iterable[PastIdea] = (),
+    similar: float | None = None,
 ) -> Assignment:
     """Assign the i-th idea of a node to its i-th slot, and reserve the ceiling of each evaluation in slot order.
 
-    `tried`: ideas of the depths above, of which `scope` picks those that count."""
+    `tried`: ideas of the depths above, of which `scope` picks those that count.  `similar`: how alike two ideas are
+    from which the second is not tried."""
     room, lacking = affordable_count(ledger, ceiling, ideas_per_node * len(frontier))
-    short = ", ".join(f"{name} (limit {getattr(ledger.limits, name):g})" for name in lacking)
+    short = ", ".join(shortage_text(name, ledger.limits) for name in lacking)
     earlier = sorted(tried)
     tasks: list[SlotAssignment] = []
     starts: list[str] = []
@@ -141,13 +145,15 @@ def assign_ideas(
         for number in range(ideas_per_node):
             slot = EvalSlot(*ground.place, number)
             task = _task(ground, slot, texts[number] if number < len(texts) else "", seen)
+            if similar is not None and not task.empty:
+                task = _unless_similar(task, ground, earlier, scope, similar)
             if not task.empty and len(starts) == room:
                 why = f"not enough of the budget is left: {short}"
                 task = SlotAssignment(slot, identity=task.identity, empty=NO_BUDGET, why=why, lacking=lacking)
             tasks.append(task)
             if not task.empty:
                 starts.append(str(slot))
-                earlier.append(PastIdea(slot, task.identity))
+                earlier.append(PastIdea(slot, task.identity, task.idea))
                 seen |= _first_slots(ground, earlier[-1:], scope)
     return Assignment(tuple(tasks), reserve_spending(ledger, starts, ceiling))
 
@@ -156,6 +162,35 @@ def _first_slots(ground: FrontierPlace, earlier: Sequence[PastIdea], scope: str)
     """The slot in which each idea was tried first."""
     counts = DEDUPE_SCOPES[scope]
     return {each.identity: each.slot for each in reversed(earlier) if counts(ground, each.slot.place)}
+
+
+_WORD = re.compile(r"\w+(?:\.\d+)?")
+
+
+def _shingles(text: str) -> frozenset[tuple[str, ...]]:
+    """Words of an idea and pairs of neighbouring words: of what it changes, not of why."""
+    sections = parse_idea(text).sections
+    words = _WORD.findall(normal_text("\n".join(sections[n] for n in (SECTIONS[0], SECTIONS[2])) if sections else text))
+    return frozenset([*((word,) for word in words), *pairwise(words)])
+
+
+def idea_similarity(one: str, other: str) -> float:
+    """How alike two ideas are, from 0 to 1: the share of words and pairs of words that both have (Jaccard)."""
+    first, second = _shingles(one), _shingles(other)
+    return len(first & second) / len(first | second) if first | second else 1.0
+
+
+def _unless_similar(
+    task: SlotAssignment, ground: FrontierPlace, earlier: Sequence[PastIdea], scope: str, least: float
+) -> SlotAssignment:
+    """The task, or an empty one when an earlier idea is nearly the same: the most similar, of equal ones the first."""
+    counts = DEDUPE_SCOPES[scope]
+    alike = [(idea_similarity(task.idea, each.text), each.slot) for each in earlier if counts(ground, each.slot.place)]
+    likeness, first = max(alike, key=lambda pair: (pair[0], [-n for n in pair[1]]), default=(0.0, None))
+    if first is None or likeness < least:
+        return task
+    why = f"similar to {first} ({likeness:.2f})"
+    return SlotAssignment(task.slot, identity=task.identity, empty=DUPLICATE, why=why, duplicate_of=first)
 
 
 def _task(ground: FrontierPlace, slot: EvalSlot, text: str, seen: Mapping[str, EvalSlot]) -> SlotAssignment:

@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from math import inf, isfinite
 from typing import NamedTuple
 
-from pipeline.tree.rules.budget import BUDGET_STOPS
+from pipeline.tree.rules.budget import STOP_REASONS
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of
 from pipeline.tree.rules.scoring import MIXED, PRIMARY_REGRESSED, Score, round_relative
 from pipeline.tree.rules.sheet import defects_text
@@ -211,9 +211,9 @@ class DepthProgress(NamedTuple):
 STOPS: tuple[Callable[[DepthProgress], str], ...] = (
     lambda p: STRICT_FAILURE if p.strict and p.failed else "",
     lambda p: MAX_DEPTH if p.depth + 1 >= p.max_depth else "",
-    lambda p: next((BUDGET_STOPS[name] for name in BUDGET_STOPS if name in p.cut), ""),
+    lambda p: next((STOP_REASONS[name] for name in STOP_REASONS if name in p.cut), ""),
     lambda p: EMPTY_FRONTIER if p.empty and p.stop_on_empty else "",
-    lambda p: next((BUDGET_STOPS[name] for name in BUDGET_STOPS if name in p.short), ""),
+    lambda p: next((STOP_REASONS[name] for name in STOP_REASONS if name in p.short), ""),
 )
 
 

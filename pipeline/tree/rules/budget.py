@@ -24,6 +24,9 @@ BUDGET_STOPS = {
     "tokens": "budget_tokens_reached",
     "seconds": "budget_seconds_reached",
 }
+# The part of a budget in USD that does not suffice once a cost is unknown and nothing says what it is at most.
+UNKNOWN_USD = "usd_unknown"
+STOP_REASONS = {**BUDGET_STOPS, UNKNOWN_USD: "budget_usd_unknown"}
 
 
 class BudgetLimits(NamedTuple):
@@ -45,20 +48,29 @@ class Ceiling(NamedTuple):
 
 
 class Spending(NamedTuple):
-    """An amount spent; seconds of evaluations are added up, so that they do not depend on how many run at once."""
+    """An amount spent; seconds of evaluations are added up, so that they do not depend on how many run at once.
+
+    `unknown_calls`: calls of unknown price, which are not in `usd`."""
 
     evals: int = 0
     usd: float = 0.0
     tokens: int = 0
     seconds: float = 0.0
+    unknown_calls: int = 0
+
+    @property
+    def as_list(self) -> list[float]:
+        """The amounts as they are recorded, in records from before there were unknown prices too."""
+        return [*self] if self.unknown_calls else [*self[:4]]
 
 
 class BudgetLedger(NamedTuple):
-    """Evaluations by name, each either reserved or spent."""
+    """Evaluations by name, each either reserved or spent; `ceiling` is charged for what had a call of unknown price."""
 
     limits: BudgetLimits = BudgetLimits()
     reserved: Mapping[str, Ceiling] = {}
     spent: Mapping[str, Spending] = {}
+    ceiling: Ceiling = Ceiling()
 
 
 def ledger_of(
@@ -67,18 +79,27 @@ def ledger_of(
     """The ledger of records, by the `budget` and the `ceiling` of a run."""
     ceilings = dict.fromkeys(reserved, Ceiling(**params["ceiling"]))
     spendings = {name: Spending(*amounts) for name, amounts in (spent or {}).items()}
-    return BudgetLedger(BudgetLimits(**params["budget"]), ceilings, spendings)
+    return BudgetLedger(BudgetLimits(**params["budget"]), ceilings, spendings, Ceiling(**params["ceiling"]))
 
 
 def total_spending(amounts: Iterable[Spending]) -> Spending:
-    evals, usd, tokens, seconds = zip(Spending(), *amounts, strict=True)  # there may be no amounts
-    return Spending(sum(evals), round_significant(fsum(usd)), sum(tokens), round_significant(fsum(seconds)))
+    evals, usd, tokens, seconds, unknown = zip(Spending(), *amounts, strict=True)  # there may be no amounts
+    money, time = round_significant(fsum(usd)), round_significant(fsum(seconds))
+    return Spending(sum(evals), money, sum(tokens), time, sum(unknown))
+
+
+def charged_spending(spent: Spending, ceiling: Ceiling) -> Spending:
+    """The charge against a budget: the ceiling where a price is unknown; without a ceiling, all that there is."""
+    if not spent.unknown_calls:
+        return spent
+    return spent._replace(usd=inf if ceiling.usd is None else max(spent.usd, ceiling.usd))
 
 
 def committed_spending(ledger: BudgetLedger) -> Spending:
-    """The amounts spent and reserved, as far as they are known."""
+    """The amounts spent and reserved, as far as they are known; what is unknown is charged."""
+    charged = [charged_spending(spent, ledger.ceiling) for spent in ledger.spent.values()]
     known = [Spending(c.evals, c.usd or 0.0, c.tokens or 0, c.seconds or 0.0) for c in ledger.reserved.values()]
-    return total_spending([*ledger.spent.values(), *known])
+    return total_spending([*charged, *known])
 
 
 def budget_left(ledger: BudgetLedger) -> BudgetLimits:
@@ -90,6 +111,13 @@ def budget_left(ledger: BudgetLedger) -> BudgetLimits:
         None if most.tokens is None else max(0, most.tokens - used.tokens),
         None if most.seconds is None else max(0.0, round_significant(most.seconds - used.seconds)),
     )
+
+
+def shortage_text(name: str, limits: BudgetLimits) -> str:
+    """A part of the budget that does not suffice, in words."""
+    if name == UNKNOWN_USD:
+        return "usd (a call of unknown price was made, and no `per_eval` says what one costs at most)"
+    return f"{name} (limit {getattr(limits, name):g})"
 
 
 def shortages(ledger: BudgetLedger, ceiling: Ceiling) -> tuple[str, ...]:
@@ -106,15 +134,23 @@ def affordable_count(ledger: BudgetLedger, ceiling: Ceiling, wanted: int) -> tup
     return wanted, ()
 
 
+def wave_size(limits: BudgetLimits, ceiling: Ceiling, slots: int) -> int:
+    """The number of slots that fit into a budget of money at their ceilings; 0 when all that there are do."""
+    wanted = slots if limits.evals is None else min(slots, limits.evals)
+    sides = ((limits.usd, ceiling.usd), (limits.tokens, ceiling.tokens))
+    fits = [int(round_significant(most / each)) for most, each in sides if most is not None and each]
+    return 0 if wanted <= min(fits, default=wanted) else max(1, min(fits))
+
+
 def _missing_amounts(limits: BudgetLimits, used: Spending, ceiling: Ceiling, before: int) -> tuple[str, ...]:
     """The amounts that do not suffice for one more after `before` others like it.
 
     Free evaluations start even when nothing is left; those of unknown cost only while something is."""
     lacking = []
-    for name, most, spent, each in zip(BUDGET_STOPS, limits, used, ceiling, strict=True):
+    for name, most, spent, each in zip(BUDGET_STOPS, limits, used[:4], ceiling, strict=True):
         if most is not None and each != 0:
             suffices = spent < most if each is None else round_significant(spent + each * (before + 1)) <= most
-            lacking += [] if suffices else [name]
+            lacking += [] if suffices else [UNKNOWN_USD if spent == inf else name]
     return tuple(lacking)
 
 

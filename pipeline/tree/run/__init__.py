@@ -15,6 +15,7 @@ prompting  what prompts are made of: records, files, the brief
 ideas      asking a role, and the stages that get ideas
 answers    the change in a coder's answer, as a commit
 implement  the stages that implement an idea: planner, coder and reviewer, or a person
+admission  the stages wave and admit: who may spend, where the money does not suffice for all at once
 nodes      the stages root, start and node; the records of the nodes to come
 decisions  the stages assign and promote, and the table of all stages that decide
 prompts/   the default prompts of the roles (Markdown, package data)"""

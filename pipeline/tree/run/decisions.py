@@ -15,6 +15,7 @@ from pipeline.tree.rules.assignment import NO_IDEA, FrontierPlace, PastIdea, ass
 from pipeline.tree.rules.beam import FAILED, DepthProgress, Promotion, promote, stop_reason
 from pipeline.tree.rules.budget import Ceiling, Spending, ledger_of, settle_spending, shortages
 from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, parse_slot, slots_of
+from pipeline.tree.run.admission import admit_stage, spending_of, spent_record, wave_stage, without_refused
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
 from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, write_next_nodes
@@ -31,7 +32,10 @@ def assign_stage(job: JobFiles) -> None:
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
     costs = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
-    asked = {f"{slot}.idea": (0, cost["usd"], cost["tokens"], cost["seconds"]) for slot, cost in costs.items()}
+    asked = {f"{slot}.idea": spending_of(0, cost).as_list for slot, cost in costs.items()}
+    ledger = ledger_of(params, spent={**before["spent"], **asked})
+    if params.get("turns"):  # money is looked at in `admit_stage`, slot by slot
+        ledger = ledger._replace(limits=ledger.limits._replace(usd=None, tokens=None))
     texts: dict[NodePlace, list[str]] = {}
     for slot, path in zip(slots, job.reads["ideas"], strict=True):
         texts.setdefault(slot.place, []).append(read_text(path))
@@ -41,11 +45,12 @@ def assign_stage(job: JobFiles) -> None:
             for n, origin in enumerate(origins)
         ],
         texts,
-        ledger_of(params, spent={**before["spent"], **asked}),
+        ledger,
         params["dedupe_scope"],
         ideas_per_node=params["ideas_per_node"],
         ceiling=Ceiling(**params["ceiling"]),
-        tried=[PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]],
+        tried=[PastIdea(parse_slot(slot), *idea) for slot, *idea in before["tried"]],
+        similar=params.get("similar"),
     )
     tasks: dict[str, Any] = {}
     for task, path in zip(assignment.tasks, job.writes["tasks"], strict=True):
@@ -55,9 +60,11 @@ def assign_stage(job: JobFiles) -> None:
         save(path, SlotTask(task.idea, task.empty, why))
         first = str(task.duplicate_of) if task.duplicate_of else None
         tasks[str(task.slot)] = {"empty": task.empty, "why": why, "identity": task.identity, "duplicate_of": first}
-    ledger, tried = assignment.ledger, [[str(each.slot), each.identity] for each in assignment.past_ideas]
-    assigned = {"tasks": tasks, "cut": assignment.cut, "spent": ledger.spent, "reserved": sorted(ledger.reserved)}
-    save(job.writes["assigned"][0], {**assigned, "tried": before["tried"] + tried})
+    width = 2 if "similar" in params else 1  # texts only where they are compared
+    ledger, tried = assignment.ledger, [[str(each.slot), *each[1 : 1 + width]] for each in assignment.past_ideas]
+    assigned = {"tasks": tasks, "cut": assignment.cut, "spent": spent_record(ledger)}
+    assigned |= {"reserved": sorted(ledger.reserved), "tried": before["tried"] + tried}
+    save(job.writes["assigned"][0], assigned | ({"turns": True} if params.get("turns") else {}))
 
 
 def promote_stage(job: JobFiles, open_node: OpenNode) -> None:
@@ -72,7 +79,7 @@ def promote_stage(job: JobFiles, open_node: OpenNode) -> None:
     for place, source, commit, why in promotion.slots:
         beam[str(place)] = {"promoted_from_eval_id": source and str(source), "commit": commit, "why": why}
     record = {"depth": depth.depth, "stop_reason": stop or None, "decisions": decisions, "beam": beam}
-    save(job.writes["promoted"][0], {**record, "spent": depth.ledger.spent, "tried": depth.assigned["tried"]})
+    save(job.writes["promoted"][0], {**record, "spent": spent_record(depth.ledger), "tried": depth.assigned["tried"]})
     write_next_nodes(job, depth, promotion, stop, open_node)
 
 
@@ -81,6 +88,9 @@ def _depth(job: JobFiles) -> Depth:
     assigned = load(job.reads["assigned"][0])
     origins = [load_as(Origin, path) for path in job.reads["node_origin"]]
     slots = slots_of(params["depth"], len(origins), params["ideas_per_node"])
+    tasks = {slot: load_as(SlotTask, path) for slot, path in zip(slots, job.reads["task"], strict=True)}
+    if refused := {str(slot): task.lacking for slot, task in tasks.items() if task.lacking}:
+        assigned = without_refused(assigned, refused)
     ledger = ledger_of(params, assigned["reserved"], assigned["spent"])
     for n, slot in enumerate(slots):
         if str(slot) in ledger.reserved:
@@ -91,7 +101,7 @@ def _depth(job: JobFiles) -> Depth:
         origins,
         [load(path) for path in job.reads["node_context"]],
         [evaluation_of(load(path), slot) for slot, path in zip(slots, job.reads["summary"], strict=True)],
-        {slot: load_as(SlotTask, path).idea for slot, path in zip(slots, job.reads["task"], strict=True)},
+        {slot: task.idea for slot, task in tasks.items()},
         ledger,
     )
 
@@ -100,7 +110,7 @@ def _evaluation_cost(job: JobFiles, n: int) -> Spending:
     calls = cost_of_calls([*read_calls(job.reads["calls"][n])])
     paths = [path for port in ("sweep", "test", "checks") for path in job.reads[port][n : n + 1]]
     seconds = calls["seconds"] + sum(load_as(CommandCost, path).seconds for path in paths)
-    return Spending(1, calls["usd"], calls["tokens"], round(seconds, 3))
+    return spending_of(1, {**calls, "seconds": round(seconds, 3)})
 
 
 def _stop(params: Params, depth: Depth, promotion: Promotion) -> str:
@@ -135,6 +145,8 @@ class Decider(NamedTuple):
 # Deciders by the name of their stage; within a depth they run in this order.
 DECIDERS = {
     "assign": Decider("tree.assign/1", lambda job, _: assign_stage(job)),
+    "wave": Decider("tree.wave/1", lambda job, _: wave_stage(job)),
+    "admit": Decider("tree.admit/1", lambda job, _: admit_stage(job)),
     "gather": Decider("tree.gather/2", lambda job, _: gather_stage(job)),
     "pair": Decider("tree.pair/1", lambda job, _: pair_stage(job)),
     "cascade": Decider("tree.cascade/1", lambda job, _: cascade_stage(job)),

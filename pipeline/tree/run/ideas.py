@@ -5,6 +5,7 @@ States of a call, by its key (role, prompt, files):
 
     none -> answered          kept, and used again by the same target
     none -> failed            kept with its cost; asked again, `eval_retries` times at most
+    none -> refused           kept with its cost; a model that will not answer is not asked again
     none -> service at fault  its cost is kept; the call waits and is made again, until patience is over: then it is
                               an outage of the target, and the next build asks
 
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from queue import SimpleQueue
@@ -28,6 +28,7 @@ from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, Ser
 from pipeline.machine.process import BuildStopping
 from pipeline.models.ask import ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
+from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
 from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
@@ -44,7 +45,7 @@ from pipeline.tree.spec.model import DRY, GIVEN, MANUAL
 # Keys of a role that may differ where the same service is asked.
 ASKED_DIFFERENTLY = (
     "prompt", "context_tokens", "timeout", "retries", "price", "usage", "temperature", "seed", "max_tokens", "folder",
-    "max_repairs", "partial",
+    "max_repairs", "partial", "outage", "max_turns", "max_usd",
 )  # fmt: skip
 # Outages of one answer, which may have been paid for: so many in a row for one question, and no more are tried.
 OF_ONE_ANSWER, MOST_PAID = ("malformed", "time-out"), 3
@@ -79,12 +80,15 @@ class RoleAsker(NamedTuple):
 
     @classmethod
     def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
-        """The asker of a job; the journal of a time that came to its end is dropped: then new answers are wanted."""
+        """The asker of a job; the journal of a time that came to its end is put aside: then new answers are wanted."""
         published = dict(job.target.writes)["calls"][0]
-        journal = f"{folder(job.target.run)}/calls/{own_name(job.target.name)}"
+        name = own_name(job.target.name)
+        if name.endswith(".ahead"):  # the same work, begun before its turn
+            name = f"{name.removesuffix('.ahead')}.implement"
+        journal = f"{folder(job.target.run)}/calls/{name}"
         calls = Calls(journal)
         if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
-            shutil.rmtree(journal)
+            calls.retire()
         # as they stand in the spec: with the keys that the recipe leaves out, and the job's files
         limits = job.target.params.get("limits", {})
         in_full = {name: {**role, **limits.get(name, {})} for name, role in roles.items()}
@@ -107,7 +111,8 @@ class RoleAsker(NamedTuple):
         Tries before a kill count too."""
         key = call_key(role, prompt, self.ground)
         settled = [call for call in self.calls.read_all() if call.key == key and call.is_settled]
-        return settled, sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
+        refused = any(call.exit == REFUSAL_STATUS for call in settled)
+        return settled, not refused and sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
 
     def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
         """Ask a role that only answers; a coder's work is more than its words."""
@@ -188,6 +193,7 @@ class RoleAsker(NamedTuple):
 
 
 NO_CONSTRAINTS = "None beyond those above."
+NEARLY_THE_SAME = "An idea that shares {:.0%} or more of its words with an idea above is dropped without being tried."
 
 
 class IdeaAnswer(NamedTuple):
@@ -226,9 +232,11 @@ def recorded_ideas_stage(job: Job) -> None:
 
 
 def cost_of_calls(calls: list[Call]) -> Record:
-    """The cost of calls together, the failed ones too."""
+    """The cost of calls together, the failed ones too; `unknown_calls`, if there are any: those of unknown price."""
+    unknown = sum(call.usage.usd is None for call in calls)
     return {
-        "usd": sum(call.usage.usd for call in calls),
+        **({"unknown_calls": unknown} if unknown else {}),
+        "usd": sum(call.usage.usd or 0.0 for call in calls),
         "tokens": sum(call.usage.input_tokens + call.usage.output_tokens for call in calls),
         "seconds": round(sum(call.seconds for call in calls), 3),
     }
@@ -244,6 +252,8 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
+    if (similar := job.target.params.get("similar")) is not None:
+        constraints += f"\n{NEARLY_THE_SAME.format(similar)}"
     repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
     commit, brief = repo.commit(slot.place), job.target.params["limits"]["brief"]
     known = PromptValues(job.target.run, repo.path, slot.place, brief, asking.roles)

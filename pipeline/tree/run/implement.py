@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 from pipeline.core.recipe import compact_json
 from pipeline.core.text import join_names
-from pipeline.errors import cut_text
 from pipeline.git.command import CandidateProblem
 from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, left_out, patch_between
 from pipeline.git.refs import pin
@@ -31,7 +30,8 @@ from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageFailed
 from pipeline.models.calls import answered_call, call_key, failed_call, recorded_answer
-from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question
+from pipeline.models.clients import secret_names
+from pipeline.models.contract import Answer, CallFailed, Question
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.store.folders import delete_tree
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
@@ -107,8 +107,8 @@ class Implementation(NamedTuple):
 
 def implement_stage(job: Job) -> None:
     task, code = load_as(SlotTask, job.reads["task"][0]), load(job.reads["code"][0])
-    asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
-    work = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
+    asking = None if task.empty else RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
+    work = _Work(job, task.idea, code, asking).implementation() if asking else Implementation(task.why)
     status = COMPLETED if not work.why else SKIPPED if task.empty else FAILED
     rounds = min(len(work.reviews), job.target.params["max_review_rounds"] + 1)
     more = (work.test_rounds or None, work.partial or None, [*work.left_out] or None)
@@ -116,7 +116,7 @@ def implement_stage(job: Job) -> None:
     save(job.writes["candidate"][0], as_json(record) | (work.candidate or NO_CANDIDATE)._asdict())
     write(job.writes["patch"][0], work.patch)
     write(job.writes["tree"][0], f"{work.candidate.tree}\n" if work.candidate and not work.why else "")
-    write(job.writes["calls"][0], asking.journal_bytes())
+    write(job.writes["calls"][0], asking.journal_bytes() if asking else b"")
     files = job.writes.get("reviews", ())
     for n, path in enumerate(files):
         held = work.reviews[n:] if n + 1 == len(files) else work.reviews[n : n + 1]  # more by tests are in the last
@@ -274,8 +274,7 @@ class _Work:
 
         def check(answer: Answer) -> None:
             if answer.trouble and self._brings_nothing(answer, worktree, before):
-                why = f"coder: {cut_text(answer.trouble)}; build again"
-                raise BackendUnavailable(why, answer.usage, answer.seconds, "server")
+                raise answer.trouble
 
         coder = self.asking.roles["coder"]
         try:
@@ -342,7 +341,7 @@ class _Work:
 
     def _check_keys(self, change: bytes) -> None:
         """Refuse a change that holds a key of the coder's environment: it would be recorded, committed and run."""
-        values = {name: os.environ.get(name, "") for name in self.asking.roles["coder"].get("pass", ())}
+        values = {name: os.environ.get(name, "") for name in secret_names(self.asking.roles["coder"])}
         secrets = {name: value for name, value in values.items() if len(value) >= SHORTEST_SECRET}
         if held := [name for name, value in secrets.items() if value.encode(errors="surrogateescape") in change]:
             raise CandidateProblem(f"the change holds the value of {', '.join(held)}, which is not to be written down")

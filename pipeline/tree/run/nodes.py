@@ -21,7 +21,7 @@ from pipeline.git.repository import attribute_filters, root_commit
 from pipeline.machine.job import Job, JobFiles
 from pipeline.store.files import append_lines, read_bytes
 from pipeline.tree.rules.beam import SAME_CODE, Evaluation, Promotion
-from pipeline.tree.rules.budget import BUDGET_STOPS, BudgetLedger, Ceiling, ledger_of, shortages
+from pipeline.tree.rules.budget import STOP_REASONS, BudgetLedger, Ceiling, ledger_of, shortages
 from pipeline.tree.rules.positions import NODES, ROOT, EvalSlot, NodePlace, RunLayout, position
 from pipeline.tree.rules.sheet import check_rows, defects_text
 from pipeline.tree.run.measure import baseline_failure
@@ -127,7 +127,7 @@ def start_stage(job: Job) -> None:
         log = RunLayout(job.target.run).of_node(ROOT, "sweep.log")
         raise baseline_failure(job.target.run, "sweep", f"is not complete: {defects_text(defects)} (log: {log})")
     lacking = shortages(ledger_of(params), Ceiling(**params["ceiling"]))
-    closed = f"{STOPPED_PREFIX}{BUDGET_STOPS[lacking[0]]}" if lacking else ""
+    closed = f"{STOPPED_PREFIX}{STOP_REASONS[lacking[0]]}" if lacking else ""
     code = {"root": root["commit"], "commit": root["commit"], "tree": root["tree"], "chain": []}
     save(job.writes["code"][0], code)
     save(job.writes["context"][0], _bare_context(closed, root["tree"]))

@@ -46,11 +46,14 @@ class Origin(NamedTuple):
 
 
 class SlotTask(NamedTuple):
-    """The input of an implementation.  It has no position: the same idea on the same code is the same work."""
+    """The input of an implementation.  It has no position: the same idea on the same code is the same work.
+
+    `lacking`: the parts of the budget that did not suffice when its turn came."""
 
     idea: str
     empty: str
     why: str
+    lacking: Sequence[str] | None = None
 
 
 class CandidateRecord(NamedTuple):

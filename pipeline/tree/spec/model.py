@@ -36,6 +36,11 @@ class SearchShape(NamedTuple):
     def depths(self) -> range:
         return range(self.max_depth)
 
+    @property
+    def slot_count(self) -> int:
+        """The number of slots of all depths."""
+        return self.ideas_per_node * (1 + self.beam_width * (self.max_depth - 1))
+
     def places(self, depth: int) -> tuple[NodePlace, ...]:
         return places_of(depth, self.beam_width)
 
@@ -196,6 +201,8 @@ class TreeSpec(NamedTuple):
     holdout: HoldoutKeys | None = None
     sources: Mapping[str, int] = {}
     given: frozenset[str] = frozenset()  # slots with an idea that a person gave
+    replicate: int | None = None
+    similar: float | None = None
 
     @property
     def rooms(self) -> dict[str, int]:

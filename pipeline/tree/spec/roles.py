@@ -6,7 +6,7 @@ whatever looks like one is refused before any other message could repeat it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import spec_fields as fields
@@ -34,6 +34,8 @@ def is_api_key_value(name: str, value: str) -> bool:
     return bool(_NAMED.search(name) and _LONG.fullmatch(value))
 
 
+# What a role may name by patterns; that a program was killed or is missing shows by itself.
+OUTAGE_KINDS = ("rate limit", "overload", "credit", "login", "server", "network", "malformed", "time-out")
 # What may stand in braces in a command; the prompt itself never does.
 COMMAND_NAMES = ("prompt_file", "answer_file", "model", "project")
 OWN_FIELDS = ("model", "messages", "stream", "temperature", "seed", "max_tokens")
@@ -91,6 +93,22 @@ def _paths(item: Item, what: str, many: bool) -> list[str]:
     return [value.text(what) for value in values]
 
 
+def _patterns(item: Item, what: str) -> dict[str, list[str]]:
+    """Regular expressions by the kind of outage that they tell of."""
+    kinds = item.pairs(what) if item.is_map else [("server", item)]
+    found: dict[str, list[str]] = {}
+    for kind, words in kinds:
+        if kind not in OUTAGE_KINDS:
+            words.wrong(f"{what}: '{cut_text(kind)}' is no kind of outage{did_you_mean(kind, OUTAGE_KINDS)}")
+        for word in words.items(what) if words.is_list else [words]:
+            try:
+                re.compile(_text(word, what))
+            except re.error as error:
+                word.wrong(f"{what}: '{cut_text(word.text(what))}' is no regular expression: {error}")
+            found.setdefault(kind, []).append(word.text(what))
+    return found
+
+
 def _number(item: Item, what: str) -> float:
     """A number as it is written: it goes into requests."""
     fields.number(0)(item, what)
@@ -102,8 +120,9 @@ def _url(item: Item, what: str) -> str:
     url = item.text(what)
     if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", url):
         item.wrong(f"{what}: expected the base URL of an API, without a user or a query: http://localhost:8000/v1")
-    if url.rstrip("/").endswith("/chat/completions"):
-        item.wrong(f"{what}: leave /chat/completions out, it is put behind the base URL")
+    for path in ("/chat/completions", "/messages"):
+        if url.rstrip("/").endswith(path):
+            item.wrong(f"{what}: leave {path} out, it is put behind the base URL")
     return url
 
 
@@ -125,12 +144,14 @@ JSON_PATHS = Reader(lambda item, what: _paths(item, what, True), fields.TEXTS)
 USAGE = Table(
     Field("text", JSON_PATH, "the answer"),
     Field("usd", JSON_PATHS, "what it cost, in USD"),
-    Field("input_tokens", JSON_PATHS, "tokens of the prompt"),
+    Field("input_tokens", JSON_PATHS, "tokens of the prompt, the cached ones too"),
     Field("output_tokens", JSON_PATHS, "tokens of the answer"),
+    Field("cached_tokens", JSON_PATHS, "those of the prompt that the service had kept"),
 )
 PRICE = Table(
     Field("input", NUMBER, "of a million tokens of the prompt, in USD", needed=True),
     Field("output", NUMBER, "of a million tokens of the answer, in USD", needed=True),
+    Field("cached", NUMBER, "of a million cached tokens of the prompt, in USD"),
 )
 
 
@@ -138,6 +159,28 @@ def _given(table: Table) -> Reader:
     return Reader(lambda item, what: table.read(item, what).as_dict(), table.schema)
 
 
+FREE_PRICE = "free"
+
+
+def _price(item: Item, what: str) -> dict[str, Any] | str:
+    if item.is_map:
+        return PRICE.read(item, what).as_dict()
+    if item.text(what) != FREE_PRICE:
+        item.wrong(f"{what}: expected {{input: …, output: …}} in USD for a million tokens, or {FREE_PRICE}")
+    return FREE_PRICE
+
+
+PRICES = Reader(_price, fields.any_of({"const": FREE_PRICE}, PRICE.schema))
+PRICE_HELP = "`{input: …, output: …, cached: …}` in USD for a million tokens, or `free`, as a model of your own is"
+
+
+def is_price_unknown(role: Mapping[str, Any]) -> bool:
+    """Check if nobody will know what the calls of a role cost: no price, and no cost in what it prints."""
+    tells = role["backend"] in CLIENTS_WITH_COST or "usd" in role.get("usage", {})
+    return role["backend"] in PAID_BACKENDS and "price" not in role and not tells
+
+
+OUTAGE_TEXTS = fields.any_of(fields.TEXTS, fields.object_of(fields.TEXTS, propertyNames={"enum": [*OUTAGE_KINDS]}))
 PROMPT = Field("prompt", TEXT, "the path of a template in the project, in place of the one that comes with Coppice")
 CONTEXT_TOKENS = Field("context_tokens", fields.count(0, 10_000_000), help=
     "tokens of the repository's files in its prompts, at 4 characters each; for models behind HTTP, which cannot look "
@@ -150,6 +193,41 @@ CODER_FIELDS = (
           "`keep`: what a program changed before it failed, at its limit of turns for instance, becomes the candidate, "
           "and is reviewed and tested like any other. An outage is never kept"),
 )  # fmt: skip
+_OF_PROGRAMS = (
+    Field("env", Reader(_env, fields.object_of(fields.TEXT.schema)), "name: value, variables that are set"),
+    Field("pass", Reader(lambda item, what: [_variable(each, what) for each in item.items(what)],
+                         fields.list_of(VARIABLE_NAME.schema)),
+          "list of names: variables passed through from the environment of `coppice`, keys above all; one that is "
+          "not set is left out"),
+    Field("timeout", fields.SECONDS, without="`1h`", help=
+          "then the program and all that it has started are ended, and the target fails"),
+    Field("outage", Reader(_patterns, OUTAGE_TEXTS),
+          "regular expressions for what it prints at its end when its service is out: a text, a list, or a mapping by "
+          f"kind ({fields.quoted(OUTAGE_KINDS)}): [below](#patterns-of-an-outage)"),
+)  # fmt: skip
+_PROGRAM_PRICE = Field("price", PRICES, f"{PRICE_HELP}; for programs that do not say what they cost")
+_ENDPOINT_PRICE = Field("price", PRICES, f"{PRICE_HELP}; without it, the cost is unknown")
+# Clients by recipe, with the keys that only some have.
+CLIENTS: dict[str, tuple[Field, ...]] = {
+    "claude": (
+        Field("max_turns", fields.count(1), "how many turns the agent may take"),
+        Field("max_usd", NUMBER, "what one call may cost, by its own account"),
+    ),
+    "codex": (),
+    "aider": (),
+    "gemini": (),
+    "opencode": (),
+}
+CLIENTS_WITH_COST = ("claude", "aider", "opencode")  # the others tell tokens alone
+_ARGS = Reader(lambda item, what: [_text(word, what) for word in item.items(what)], fields.list_of(fields.SOME_TEXT))
+
+
+def _client(*more: Field) -> tuple[Field, ...]:
+    model = Field("model", TEXT, "as the client calls it", without="the client's own choice")
+    args = Field("args", _ARGS, "list of further words for its command line")
+    return (PROMPT, model, *more, args, *_OF_PROGRAMS, _PROGRAM_PRICE)
+
+
 _FIELDS: dict[str, tuple[Field, ...]] = {
     "command": (
         PROMPT,
@@ -160,19 +238,13 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
               "files that it is made of, such as a program named with `{project}`: when one is edited, it is asked "
               "anew"),
         Field("model", TEXT, "what `{model}` stands for; recorded with the call"),
-        Field("env", Reader(_env, fields.object_of(fields.TEXT.schema)), "name: value, variables that are set"),
-        Field("pass", Reader(lambda item, what: [_variable(each, what) for each in item.items(what)],
-                             fields.list_of(VARIABLE_NAME.schema)),
-              "list of names: variables passed through from the environment of `coppice`, keys above all; one that is "
-              "not set is left out"),
-        Field("timeout", fields.SECONDS, without="`1h`", help=
-              "then the program and all that it has started are ended, and the target fails"),
+        *_OF_PROGRAMS,
         Field("usage", _given(USAGE),
               "where in the JSON that it prints something stands: `text` (the answer), `usd`, `input_tokens`, "
-              "`output_tokens`"),
-        Field("price", _given(PRICE),
-              "`{input: …, output: …}` in USD for a million tokens, for programs that do not say what they cost"),
+              "`output_tokens`, `cached_tokens` (those of `input_tokens` that the service had kept)"),
+        _PROGRAM_PRICE,
     ),
+    **{name: _client(*more) for name, more in CLIENTS.items()},
     "openai": (
         PROMPT,
         Field("url", Reader(_url, {"type": "string", "pattern": "^https?://"}), needed=True, help=
@@ -186,10 +258,26 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
         Field("body", Reader(_body, {"type": "object", "propertyNames": {"not": {"enum": [*OWN_FIELDS]}}}),
               "mapping: further fields of the request, for what only some services have"),
         Field("timeout", fields.SECONDS, "for each try, from the start to the last byte", without="`10m`"),
-        Field("retries", fields.count(0, 100), without="4", help=
-              "how often a request that was refused or lost is sent again"),
-        Field("price", _given(PRICE),
-              "`{input: …, output: …}` in USD for a million tokens; without it, only tokens are counted"),
+        Field("retries", fields.count(0, 100), without="0", help=
+              "how often a request that was refused or lost is sent again, after a second at most"),
+        _ENDPOINT_PRICE,
+    ),
+    "anthropic": (
+        PROMPT,
+        Field("url", Reader(_url, {"type": "string", "pattern": "^https?://"}),
+              "the base URL, with or without `/v1`; `/messages` is put behind it",
+              without="`https://api.anthropic.com`"),
+        Field("model", TEXT, "as the service calls it", needed=True),
+        Field("key_env", VARIABLE_NAME, "the name of the environment variable that holds the key",
+              without="`ANTHROPIC_API_KEY`"),
+        Field("max_tokens", fields.count(1), "the longest answer; one that is cut off has failed", without="8192"),
+        Field("temperature", NUMBER, "as the service understands it"),
+        Field("body", Reader(_body, {"type": "object", "propertyNames": {"not": {"enum": [*OWN_FIELDS]}}}),
+              "mapping: further fields of the request, such as `system` or `thinking`"),
+        Field("timeout", fields.SECONDS, "for each try, from the start to the last byte", without="`10m`"),
+        Field("retries", fields.count(0, 100), without="0", help=
+              "how often a request that was refused or lost is sent again, after a second at most"),
+        _ENDPOINT_PRICE,
     ),
     "replay": (PROMPT, Field("folder", TEXT, "all files `*.jsonl` in it and below it are read", needed=True)),
     PATCHES: (Field("folder", TEXT, "the folder in which they are", without="needed, for `ideas` alone", needed=True),),
@@ -202,7 +290,9 @@ def _backend(name: str, keys: tuple[Field, ...]) -> Table:
     return Table(Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True), *keys)
 
 
-_ASKED = ("command", "openai", "replay")
+# A recorded answer has its cost, which is not paid again.
+PAID_BACKENDS = ("command", *CLIENTS, "openai", "anthropic")
+_ASKED = (*PAID_BACKENDS, "replay")
 _WITH_PROMPT = {name: (*keys, CONTEXT_TOKENS) if name in _ASKED else keys for name, keys in _FIELDS.items()}
 BACKENDS = {name: _backend(name, keys) for name, keys in _WITH_PROMPT.items()}
 # The changes lie beside the ideas: the folder is theirs.

@@ -6,9 +6,11 @@ recipe: it says how something is done, and does not change the result."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
+from pipeline.tree.rules.budget import wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
 from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec
@@ -37,6 +39,14 @@ class TargetBuilder:
         sealed = [path for path in held if not path.startswith("runs/")]
         self.seal_limits = {"sealed": sealed} if sealed else {}
         self.brief = make_brief(spec, self.tests, self.checks, self.completeness_params())
+
+    @cached_property
+    def wave_size(self) -> int:
+        """The number of slots that fit into the budget of money at their ceilings; 0 when all of the search do.
+
+        If not all do, slots are admitted by turns, so that what one did not spend is there for the next."""
+        slots = self.shape.slot_count
+        return 0 if self.spec.dry_run else wave_size(self.spec.budget, self.spec.ceiling, slots)
 
     def target(
         self,

@@ -6,7 +6,7 @@ Keys of a role that decide on the answer go into parameters; keys that say how i
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipeline.core.graph import Target
@@ -37,7 +37,9 @@ def _module_folders(env: Mapping[str, str]) -> Iterator[str]:
 
 
 # Keys of a role that say how it is asked, and do not change the answer.
-ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass")
+ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass", "outage")
+# What is read of the usage is no part of the answer; the other paths count since they always did.
+ASIDE_USAGE = "cached_tokens"
 # Keys of a role that name files: these count by contents.
 FILE_KEYS = ("prompt", "folder", "reads")
 
@@ -55,7 +57,7 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role), **draft.seal_limits}}
     if asked:
         params["limits"]["brief"] = draft.brief
-        params["constraints"] = draft.spec.loop.constraints
+        params |= {"constraints": draft.spec.loop.constraints, **_draw(draft, [role]), **_likeness(draft)}
     elif role["backend"] == MANUAL:
         params["slot"] = str(slot)
     else:
@@ -88,13 +90,48 @@ def assign_target(draft: TargetBuilder, depth: int) -> Target:
         "costs": [at.idea(slot, "json") for slot in slots] if draft.roles["ideas"]["backend"] != PATCHES else [],
         "before": [at.of_depth(depth - 1, "promoted.json")] if depth else [],
     }
+    name = PROPOSED if draft.wave_size else "task.json"
     writes = {
-        "tasks": [at.of_eval(slot, "task.json") for slot in slots],
+        "tasks": [at.of_eval(slot, name) for slot in slots],
         "assigned": at.of_depth(depth, "assigned.json"),
     }
     shape = draft.shape
     params = {**draft.budget_params(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
+    params |= _likeness(draft) | ({"turns": True} if draft.wave_size else {})
     return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
+
+
+PROPOSED = "proposed.json"
+AHEAD = "ahead/"  # the folder of what was begun before its turn
+
+
+def turn_targets(draft: TargetBuilder, depth: int) -> Iterator[Target]:
+    """Admit the slots of a depth one after the other.  Those of a wave that fit at their ceilings are asked for before.
+
+    What is asked for ahead is the same work as in its turn: it is recalled then, or its calls are found."""
+    at, slots, size = draft.at, draft.shape.slots(depth), draft.wave_size
+    can_run_ahead = size > 1 and draft.roles["coder"]["backend"] != MANUAL
+    for n, slot in enumerate(slots):
+        reads: dict[str, Paths] = {"proposed": at.of_eval(slot, PROPOSED), "assigned": [], "purse": [], "calls": []}
+        if n:
+            before = slots[n - 1]
+            reads |= {"purse": at.of_eval(before, "purse.json"), "calls": at.of_eval(before, "calls.jsonl")}
+        else:
+            reads["assigned"] = at.of_depth(depth, "assigned.json")
+        if can_run_ahead and n % size == 0:
+            wave = slots[n : n + size]
+            proposed = {"proposed": [at.of_eval(each, PROPOSED) for each in wave]}
+            ahead = {"ahead": [at.of_eval(each, f"{AHEAD}task.json") for each in wave]}
+            yield draft.target(
+                f"d{depth}.wave.{n // size}", "wave", {**reads, **proposed}, ahead, draft.budget_params()
+            )
+        begun = ("task.json", "calls.jsonl") if can_run_ahead else ()
+        reads |= {"ahead": [at.of_eval(slot, f"{AHEAD}{name}") for name in begun[:1]]}
+        reads |= {"begun": [at.of_eval(slot, f"{AHEAD}{name}") for name in begun[1:]]}
+        writes = {name: at.of_eval(slot, f"{name}.json") for name in ("task", "purse")}
+        yield draft.target(f"{slot}.admit", "admit", reads, writes, draft.budget_params())
+        if can_run_ahead:
+            yield implement_target(draft, slot, "ahead")
 
 
 def by_hand_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
@@ -104,37 +141,45 @@ def by_hand_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     return draft.target(f"{slot}.change", "by_hand", reads, writes, {"slot": str(slot)})
 
 
-def _implement_reads(draft: TargetBuilder, slot: EvalSlot) -> dict[str, Paths]:
-    return {"task": draft.at.of_eval(slot, "task.json"), "code": draft.at.of_node(slot.place, "code.json")}
+def _implement_reads(draft: TargetBuilder, slot: EvalSlot, folder: str = "") -> dict[str, Paths]:
+    return {"task": draft.at.of_eval(slot, f"{folder}task.json"), "code": draft.at.of_node(slot.place, "code.json")}
 
 
-def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
-    at, loop = draft.at, draft.spec.loop
+def implement_target(draft: TargetBuilder, slot: EvalSlot, step: str = "implement") -> Target:
+    at, loop, folder = draft.at, draft.spec.loop, AHEAD if step == "ahead" else ""
     asked = {name: draft.roles[name] for name in ROLES[1:]}
-    reads = _implement_reads(draft, slot)
+    reads = _implement_reads(draft, slot, folder)
     ready = {PATCHES: at.idea(slot, "patch"), MANUAL: at.of_eval(slot, "by_hand.patch")}
     if asked["coder"]["backend"] in ready:
         reads["patch"] = ready[asked["coder"]["backend"]]
     if asked["planner"]["backend"] != NONE:
         reads["context"] = at.of_node(slot.place, "context.json")
-    writes: dict[str, Paths] = {
-        "candidate": at.of_eval(slot, "candidate.json"),
-        "patch": at.of_eval(slot, "change.patch"),
-        "tree": at.of_eval(slot, "tree.txt"),
-        "calls": at.of_eval(slot, "calls.jsonl"),
-    }
+    names = {"candidate": "candidate.json", "patch": "change.patch", "tree": "tree.txt", "calls": "calls.jsonl"}
+    writes: dict[str, Paths] = {port: at.of_eval(slot, folder + name) for port, name in names.items()}
     if asked["reviewer"]["backend"] != NONE:
-        writes["reviews"] = [at.of_eval(slot, f"review_round_{n}.md") for n in range(1, loop.max_review_rounds + 2)]
+        rounds = range(1, loop.max_review_rounds + 2)
+        writes["reviews"] = [at.of_eval(slot, f"{folder}review_round_{n}.md") for n in rounds]
     params: dict[str, Any] = {
         "roles": {name: _lasting(role) for name, role in asked.items()},
         "limits": {**{name: _aside(role) for name, role in asked.items()}, **draft.seal_limits},
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
+        **_draw(draft, asked.values()),
     }
     if any(role["backend"] not in (*FOLDER_BACKENDS, DRY, NONE) for role in asked.values()):
         params["limits"] |= {"brief": draft.brief, **_test_limits(draft, asked["coder"])}
     reads |= {port: path for port, path in _files_of(asked).items() if port != "coder_folder" or "patch" not in reads}
-    return draft.target(f"{slot}.implement", "implement", reads, writes, params, draft.limits(slot.place))
+    return draft.target(f"{slot}.{step}", "implement", reads, writes, params, draft.limits(slot.place))
+
+
+def _draw(draft: TargetBuilder, roles: Iterable[Params]) -> dict[str, Any]:
+    """The number of the replicate, where a model is asked: its answers are drawn anew, and nothing else."""
+    asks = any(role["backend"] not in (*FOLDER_BACKENDS, DRY, NONE) for role in roles)
+    return {"replicate": draft.spec.replicate} if asks and draft.spec.replicate is not None else {}
+
+
+def _likeness(draft: TargetBuilder) -> dict[str, Any]:
+    return {} if draft.spec.similar is None else {"similar": draft.spec.similar}
 
 
 def _test_limits(draft: TargetBuilder, coder: Params) -> dict[str, Any]:
@@ -152,11 +197,15 @@ def _test_limits(draft: TargetBuilder, coder: Params) -> dict[str, Any]:
 
 def _lasting(role: Params) -> dict[str, Any]:
     """Keys that decide on the answer."""
-    return {key: value for key, value in role.items() if key not in (*ASIDE_KEYS, *FILE_KEYS)}
+    found = {key: value for key, value in role.items() if key not in (*ASIDE_KEYS, *FILE_KEYS)}
+    if ASIDE_USAGE in found.get("usage", {}):
+        found["usage"] = {name: paths for name, paths in found["usage"].items() if name != ASIDE_USAGE}
+    return {key: value for key, value in found.items() if key != "usage" or value}
 
 
 def _aside(role: Params) -> dict[str, Any]:
-    return {key: value for key, value in role.items() if key in ASIDE_KEYS}
+    keys = (*ASIDE_KEYS, "usage") if ASIDE_USAGE in role.get("usage", {}) else ASIDE_KEYS
+    return {key: value for key, value in role.items() if key in keys}
 
 
 def _files_of(roles: Mapping[str, Params]) -> dict[str, Paths]:

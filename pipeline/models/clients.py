@@ -1,0 +1,276 @@
+"""Recipes for five clients: Claude Code, Codex, aider, Gemini CLI and opencode.
+
+A recipe says how the client is started for a coder and for a role that only answers, what of our environment it gets,
+what it leaves behind, and how the answer and the cost are read from what it prints.  It is applied when the client is
+asked: a better recipe makes no finished work stale."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.models.contract import json_documents, last_value_at, total_amount, value_at
+
+CODER = "coder"
+
+
+class Reading(NamedTuple):
+    """The words and numbers in a client's output: its answer (None for none), and numbers by the names in Usage.
+
+    `input_tokens` are all of the prompt; `cached_tokens` are those of them that were read from a cache."""
+
+    text: str | None
+    amounts: Mapping[str, float]
+
+
+class Recipe(NamedTuple):
+    """`run`: the words for all roles; `model`: before the model's name; then `edits` or `answers`, by the role.
+
+    `caged`: in place of these where we confine the client ourselves.  `ends`: the last words.  `options`: keys of the
+    role that have an option.  `homes`: variables set to a scratch folder with `files` when another one, a key, is set.
+    `litter`: files left in the working folder.  `server`: the variable with its server, if it reads no such."""
+
+    run: tuple[str, ...]
+    model: str
+    edits: tuple[str, ...]
+    answers: tuple[str, ...]
+    read: Callable[[str, str | None], Reading]
+    keys: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    caged: tuple[str, ...] | None = None
+    ends: tuple[str, ...] = ()
+    options: Mapping[str, str] = {}
+    env: Mapping[str, str] = {}
+    homes: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
+    litter: tuple[str, ...] = ()
+    server: str = ""
+
+    def is_moved(self, variables: Mapping[str, str]) -> bool:
+        """Check if the server is not the public one and has to be named on the command line."""
+        return bool(self.server and variables.get(self.server))
+
+
+class Invocation(NamedTuple):
+    """A program as it is started: words with names in braces, and its environment.
+
+    `homes`: variables set to its scratch folder, where `files` lie; `litter`: what it leaves where it works."""
+
+    run: Sequence[str]
+    env: Mapping[str, str] = {}
+    passed: Sequence[str] = ()
+    homes: Sequence[str] = ()
+    files: Mapping[str, str] = {}
+    litter: Sequence[str] = ()
+
+
+# Ways to the network, which any client may need.
+NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+
+
+def _amounts(found: Mapping[str, Sequence[Any]]) -> dict[str, float]:
+    """The sums of what are numbers; a name without any, or with one that cannot be, is left out."""
+    return {name: total for name, values in found.items() if (total := total_amount(values)) is not None}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _read_claude(printed: str, _written: str | None) -> Reading:
+    documents = json_documents(printed)
+    usage = last_value_at("usage", documents)
+    read, made = (value_at(f"cache_{name}_input_tokens", usage) for name in ("read", "creation"))
+    return Reading(
+        _text(last_value_at("result", documents)),
+        _amounts(
+            {
+                "usd": [last_value_at("total_cost_usd", documents)],
+                "input_tokens": [value_at("input_tokens", usage), made, read],
+                "cached_tokens": [read],
+                "output_tokens": [value_at("output_tokens", usage)],
+            }
+        ),
+    )
+
+
+def _read_codex(printed: str, written: str | None) -> Reading:
+    usages = [value_at("usage", each) for each in json_documents(printed) if value_at("type", each) == "turn.completed"]
+    paths = {"input_tokens": "input_tokens", "cached_tokens": "cached_input_tokens", "output_tokens": "output_tokens"}
+    return Reading(written, _amounts({to: [value_at(at, usage) for usage in usages] for to, at in paths.items()}))
+
+
+def _read_gemini(printed: str, _written: str | None) -> Reading:
+    document = next((each for each in reversed(json_documents(printed)) if isinstance(each, dict)), {})
+    models = value_at("stats.models", document)
+    tokens = [value_at("tokens", model) for model in models.values()] if isinstance(models, dict) else []
+    paths = {
+        "input_tokens": ("prompt", "tool"),
+        "cached_tokens": ("cached",),
+        "output_tokens": ("candidates", "thoughts"),
+    }
+    found = {to: [value_at(name, each) for each in tokens for name in names] for to, names in paths.items()}
+    return Reading(_text(value_at("response", document)), _amounts(found))
+
+
+def _read_opencode(printed: str, _written: str | None) -> Reading:
+    parts = [part for each in json_documents(printed) if isinstance(part := value_at("part", each), dict)]
+    steps = [part for part in parts if part.get("type") == "step-finish"]
+    texts = [part["text"] for part in parts if part.get("type") == "text" and isinstance(part.get("text"), str)]
+    paths = {
+        "usd": ("cost",),
+        "input_tokens": ("tokens.input", "tokens.cache.read", "tokens.cache.write"),
+        "cached_tokens": ("tokens.cache.read",),
+        "output_tokens": ("tokens.output", "tokens.reasoning"),
+    }
+    found = {to: [value_at(path, step) for step in steps for path in names] for to, names in paths.items()}
+    amounts = _amounts(found)
+    if not amounts.get("usd"):  # it says 0 of a model whose price it does not know
+        amounts.pop("usd", None)
+    return Reading(texts[-1] if texts else None, amounts)
+
+
+# What aider prints around the model's words.
+_CHATTER = re.compile(
+    r"^(?:Update git |HTTPS?ConnectionPool|Aider v|Main model: |Weak model: |Editor model: |Model: |Git repo: "
+    r"|Repo-map: |Initial repo scan|https://aider\.chat/|Warning |Tokens: |Added .* to the chat|Applied edit to "
+    r"|Use /help|Restored previous|Warn: |Can't initialize).*\n?",
+    re.MULTILINE,
+)
+_TOKENS = re.compile(r"^Tokens: (?P<sent>\S+) sent,(?P<cache>.*?) (?P<received>\S+) received\.", re.MULTILINE)
+_HITS = re.compile(r"(\S+) cache hit")
+_SESSION = re.compile(r"^Tokens: [^\n]*\n?[^\n]*Cost: \$(\S+) message, \$(\d[\d.,]*) session", re.MULTILINE)
+_SCALES = {"k": 1_000, "M": 1_000_000}
+
+
+def _scaled(text: str) -> float | None:
+    match = re.fullmatch(r"([\d.,]+)([kM]?)", text)
+    return float(match[1].replace(",", "")) * _SCALES.get(match[2], 1) if match else None
+
+
+def _read_aider(printed: str, _written: str | None) -> Reading:
+    """Tokens of all messages, as it rounds them; the cost of the session, which its last message has."""
+    lines = [*_TOKENS.finditer(printed)]
+    found: dict[str, Sequence[Any]] = {
+        "input_tokens": [_scaled(line["sent"]) for line in lines],
+        "cached_tokens": [_scaled(hit[1]) for line in lines if (hit := _HITS.search(line["cache"]))],
+        "output_tokens": [_scaled(line["received"]) for line in lines],
+        "usd": [float(cost[2].rstrip(".").replace(",", "")) for cost in _SESSION.finditer(printed)][-1:],
+    }
+    return Reading(_CHATTER.sub("", printed).strip() + "\n", _amounts(found))
+
+
+_GEMINI_SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+    "privacy": {"usageStatisticsEnabled": False},
+}
+RECIPES: dict[str, Recipe] = {
+    "claude": Recipe(
+        ("claude", "-p", "--output-format", "json", "--no-session-persistence"),
+        "--model",
+        ("--permission-mode", "acceptEdits"),
+        ("--permission-mode", "plan"),
+        _read_claude,
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        ("ANTHROPIC_BASE_URL",),
+        options={"max_turns": "--max-turns", "max_usd": "--max-budget-usd"},
+        env={"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+    ),
+    "codex": Recipe(
+        ("codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check", "-o", "{answer_file}"),
+        "-m",
+        ("--sandbox", "workspace-write"),
+        ("--sandbox", "read-only"),
+        _read_codex,
+        ("CODEX_API_KEY", "OPENAI_API_KEY"),
+        ("OPENAI_BASE_URL",),
+        caged=("--sandbox", "danger-full-access"),  # its own cannot start inside ours
+        ends=("-",),
+        server="OPENAI_BASE_URL",
+    ),
+    "aider": Recipe(
+        (
+            *("aider", "--message-file", "{prompt_file}", "--yes-always", "--no-auto-commits", "--no-dirty-commits"),
+            *("--no-gitignore", "--chat-history-file", "/dev/null", "--input-history-file", "/dev/null"),
+            *("--no-check-update", "--no-show-release-notes", "--no-show-model-warnings", "--no-analytics"),
+            *("--no-suggest-shell-commands", "--no-detect-urls", "--no-pretty", "--no-stream", "--no-fancy-input"),
+        ),
+        "--model",
+        (),
+        ("--chat-mode", "ask"),
+        _read_aider,
+        (
+            *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY"),
+            *("GROQ_API_KEY", "MISTRAL_API_KEY", "XAI_API_KEY"),
+        ),
+        ("OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL", "OLLAMA_API_BASE"),
+        env={"COLUMNS": "400"},  # it breaks lines at the width of the terminal
+        litter=(".aider*",),
+    ),
+    "gemini": Recipe(
+        ("gemini", "--output-format", "json", "--skip-trust"),
+        "--model",
+        ("--approval-mode", "auto_edit"),
+        ("--approval-mode", "plan"),
+        _read_gemini,
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI"),
+        # With a key, a home of its own: it takes another server only if its settings say that there is a key.
+        homes={"GEMINI_CLI_HOME": "GEMINI_API_KEY"},
+        files={".gemini/settings.json": json.dumps(_GEMINI_SETTINGS)},
+    ),
+    "opencode": Recipe(
+        ("opencode", "run", "--format", "json", "--title", "coppice"),  # a title of its own costs a call
+        "-m",
+        ("--agent", "build"),
+        ("--agent", "plan"),
+        _read_opencode,
+        ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
+        ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT"),
+        env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+    ),
+}
+
+
+def invocation_of(keys: Mapping[str, Any], role: str, caged: bool, variables: Mapping[str, str]) -> Invocation:
+    """The client of a role as it is started.  `caged`: we confine it; `variables`: ours, as far as they are set."""
+    recipe = RECIPES[keys["backend"]]
+    mode = recipe.edits if role == CODER else recipe.answers
+    given = (
+        ["-c", _codex_server(recipe, variables), "-c", "model_provider=coppice"] if recipe.is_moved(variables) else []
+    )
+    given += [recipe.model, keys["model"]] if "model" in keys else []
+    for key, option in recipe.options.items():
+        given += [option, f"{keys[key]:g}"] if key in keys else []
+    run = [*recipe.run, *(recipe.caged if caged and recipe.caged else mode), *map(_literal, given)]
+    homes = tuple(name for name, key in recipe.homes.items() if variables.get(key))
+    passed = dict.fromkeys((*recipe.keys, *recipe.urls, *NETWORK, *keys.get("pass", ())))
+    return Invocation(
+        [*run, *map(_literal, keys.get("args", ())), *recipe.ends],
+        {**recipe.env, **keys.get("env", {})},
+        tuple(name for name in passed if name not in keys.get("env", {})),
+        homes,
+        recipe.files if homes else {},
+        recipe.litter,
+    )
+
+
+def _literal(word: str) -> str:
+    return word.replace("{", "{{").replace("}", "}}")
+
+
+def _codex_server(recipe: Recipe, variables: Mapping[str, str]) -> str:
+    """The setting that names the server of OPENAI_BASE_URL: Codex reads none from the environment."""
+    key = next((name for name in recipe.keys if variables.get(name)), "")
+    parts = {"name": "coppice", "base_url": variables["OPENAI_BASE_URL"], "wire_api": "responses"}
+    parts |= {"env_key": key} if key else {}
+    return f"model_providers.coppice={{{', '.join(f'{name}={json.dumps(value)}' for name, value in parts.items())}}}"
+
+
+def secret_names(keys: Mapping[str, Any]) -> tuple[str, ...]:
+    """The variables of a role that hold keys: no change may hold their values."""
+    recipe = RECIPES.get(keys["backend"])
+    return (*(recipe.keys if recipe else ()), *keys.get("pass", ()))

@@ -1,0 +1,160 @@
+"""Money of a search: every call that this run has asked and paid for, by role, by depth and in the order of the slots.
+
+The journals of calls have each call once: also those of failed rounds, of retries, of outages that were paid for, of
+work that a kill broke off, and of answers that were wanted anew since.  Answers that were recalled from the store or a
+recording have their cost in the records, and are not paid again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from glob import escape, glob
+from math import fsum
+from typing import Any, NamedTuple
+
+from pipeline.core.text import plural
+from pipeline.models.calls import CALLS_FILE, DamagedCall, read_calls
+from pipeline.models.contract import Usage
+from pipeline.store.noop import folder
+from pipeline.tree.report.markdown import BLANK, format_number, markdown_table
+from pipeline.tree.rules.positions import EvalSlot, RunLayout, parse_slot
+from pipeline.trust.series import round_significant
+
+MOST_CALL_FILES = 20_000
+MOST_ROWS = 12  # of the table over time
+_PAID_ELSEWHERE = "replay"  # a recorded answer has its cost of then
+
+
+class PaidCall(NamedTuple):
+    """The cost of a call; `failed`: it gave no answer."""
+
+    role: str
+    usage: Usage
+    failed: bool
+    slot: EvalSlot
+
+
+class Bill(NamedTuple):
+    """Sums over calls; `usd` without those of unknown price."""
+
+    calls: int = 0
+    usd: float = 0.0
+    unknown_calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    failed_calls: int = 0
+    failed_usd: float = 0.0
+
+
+def bill_of(calls: Iterable[PaidCall]) -> Bill:
+    found = [*calls]
+    usages, failed = [call.usage for call in found], [call.usage for call in found if call.failed]
+    return Bill(
+        len(found),
+        _usd(usages),
+        sum(usage.usd is None for usage in usages),
+        sum(usage.input_tokens for usage in usages),
+        sum(usage.cached_tokens for usage in usages),
+        sum(usage.output_tokens for usage in usages),
+        len(failed),
+        _usd(failed),
+    )
+
+
+def _usd(usages: Iterable[Usage]) -> float:
+    return round_significant(fsum(usage.usd or 0.0 for usage in usages))
+
+
+def fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
+    """The bill of a run; `recalled_usd`: the cost of answers in use that were not asked for by this run."""
+    by_slot: dict[EvalSlot, list[PaidCall]] = {}
+    for call in sorted(_asked_calls(run), key=lambda call: call.slot):
+        by_slot.setdefault(call.slot, []).append(call)
+    calls = [call for own in by_slot.values() for call in own]
+    over_time, usd, unknown = [], 0.0, 0
+    for slot, own in by_slot.items():
+        bill = bill_of(own)
+        usd, unknown = round_significant(usd + bill.usd), unknown + bill.unknown_calls
+        over_time.append({"eval_id": str(slot), "usd": usd, "unknown_calls": unknown})
+    depths = sorted({slot.depth for slot in by_slot})
+    return {
+        **bill_of(calls)._asdict(),
+        "recalled_usd": _usd(_recalled(run, slots)),
+        "by_role": {
+            role: bill_of(call for call in calls if call.role == role)._asdict()
+            for role in sorted({call.role for call in calls})
+        },
+        "by_depth": {str(d): bill_of(call for call in calls if call.slot.depth == d)._asdict() for d in depths},
+        "over_time": over_time,
+    }
+
+
+def _asked_calls(run: str) -> Iterator[PaidCall]:
+    """The calls in the journals, which are kept when answers are wanted anew."""
+    for path in sorted(glob(f"{escape(folder(run))}/calls/*/*.jsonl")):
+        name = os.path.basename(os.path.dirname(path)).rpartition(".")[0]
+        slot = parse_slot(name)
+        yield from (PaidCall(role, usage, failed, slot) for role, usage, failed in _costs(path))
+
+
+def _recalled(run: str, slots: Iterable[EvalSlot]) -> Iterator[Usage]:
+    """The usages in the records of a run for which it has no journal."""
+    at = RunLayout(run)
+    for slot in slots:
+        for step, path in (("idea", at.idea(slot, "calls.jsonl")), ("implement", at.of_eval(slot, CALLS_FILE))):
+            if os.path.exists(path) and not os.path.exists(f"{folder(run)}/calls/{slot}.{step}"):
+                yield from (usage for _, usage, _ in _costs(path))
+
+
+def _costs(path: str) -> tuple[tuple[str, Usage, bool], ...]:
+    found = os.stat(path)
+    return _costs_as_of(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(MOST_CALL_FILES)
+def _costs_as_of(path: str, _size: int, _when: int) -> tuple[tuple[str, Usage, bool], ...]:
+    """The costs in a file of calls.  Validation names a damaged one; here it has none that could be read."""
+    try:
+        calls = [call for call in read_calls(path) if call.backend != _PAID_ELSEWHERE]
+    except DamagedCall:
+        return ()
+    return tuple((call.role, call.usage, call.exit != 0) for call in calls)
+
+
+def format_bill(bill: Mapping[str, Any]) -> str:
+    """The known sum, and how much is unknown: `0.42 USD + 3 calls of unknown price`."""
+    unknown = bill["unknown_calls"]
+    return f"{bill['usd']:.12g} USD" + (f" + {plural(unknown, 'call')} of unknown price" if unknown else "")
+
+
+TIME_HEADER = ("up to", "USD so far", "unknown")
+HEADER = ("", "USD", "unknown", "calls", "tokens in", "cached", "tokens out", "failed")
+
+
+def money_lines(manifest: Mapping[str, Any]) -> list[str]:
+    """The section on money of a summary; nothing where nobody was asked."""
+    money = manifest["money"]
+    recalled = f"Recalled, and not paid here: {money['recalled_usd']:.12g} USD." if money["recalled_usd"] else ""
+    if not money["calls"]:
+        return [recalled] if recalled else []
+    failed = f"; {money['failed_usd']:.12g} USD of it for {plural(money['failed_calls'], 'call')} that failed"
+    head = f"Paid: {format_bill(money)}, for {plural(money['calls'], 'call')}{failed if money['failed_calls'] else ''}."
+    rows = [_row(role, bill) for role, bill in money["by_role"].items()]
+    rows += [_row(f"depth {depth}", bill) for depth, bill in money["by_depth"].items()]
+    spent, parts = money["over_time"], min(MOST_ROWS, len(money["over_time"]))
+    shown = [spent[(n + 1) * len(spent) // parts - 1] for n in range(parts)]
+    over_time = markdown_table(TIME_HEADER, [_sum_row(each) for each in shown], right=TIME_HEADER[1:])
+    lines = [" ".join(filter(None, [head, recalled])), "", *markdown_table(HEADER, rows, right=HEADER[1:])]
+    return [*lines, "", *over_time]
+
+
+def _row(name: str, bill: Mapping[str, Any]) -> list[str]:
+    failed = f"{bill['failed_calls']} ({format_number(bill['failed_usd'])} USD)" if bill["failed_calls"] else BLANK
+    tokens = [f"{bill[f'{kind}_tokens']:,}" for kind in ("input", "cached", "output")]
+    return [name, f"{bill['usd']:.4f}", str(bill["unknown_calls"] or BLANK), str(bill["calls"]), *tokens, failed]
+
+
+def _sum_row(spent: Mapping[str, Any]) -> list[str]:
+    return [spent["eval_id"], f"{spent['usd']:.4f}", str(spent["unknown_calls"] or BLANK)]

@@ -1,0 +1,355 @@
+"""Clients by recipe: how they are started, what they get, and how their answers, costs and complaints are read."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.machine.confine import landlock_version
+from pipeline.machine.process import Exit, Processes
+from pipeline.models.ask import LONGEST_OUTPUT, ask
+from pipeline.models.clients import RECIPES, invocation_of, secret_names
+from pipeline.models.complaints import FAILED, OUT, REFUSED, judge_call, program_complaint
+from pipeline.models.contract import OUTAGES, Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
+from pipeline.tree.spec.roles import CLIENTS, CLIENTS_WITH_COST, OUTAGE_KINDS
+
+NOW = 1_760_000_000.0
+# What each prints when it has answered, as recorded from the real one.
+CLAUDE = {
+    "type": "result", "subtype": "success", "is_error": False, "api_error_status": None, "result": "done",
+    "stop_reason": "end_turn", "total_cost_usd": 0.00267,
+    "usage": {"input_tokens": 600, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 400,
+              "output_tokens": 50},
+}  # fmt: skip
+STEP = {"input": 600, "output": 50, "reasoning": 0, "cache": {"write": 0, "read": 400}}
+OPENCODE = [
+    {"type": "text", "part": {"type": "text", "text": "I look."}},
+    {"type": "step_finish", "part": {"type": "step-finish", "tokens": STEP, "cost": 0.001}},
+    {"type": "text", "part": {"type": "text", "text": "done"}},
+    {"type": "step_finish", "part": {"type": "step-finish", "tokens": STEP, "cost": 0.002}},
+]
+GEMINI_TOKENS = {"prompt": 1000, "candidates": 50, "cached": 400, "thoughts": 5, "tool": 0}
+AIDER = """
+Aider v0.86.2
+Main model: openai/gpt-4o with diff edit format
+Git repo: .git with 1 files
+Repo-map: disabled
+
+done
+
+Tokens: 1.5k sent, 400 cache hit, 50 received. Cost: $0.0025 message, $0.0025 session.
+Applied edit to a.py
+Tokens: 2.0k sent, 70 received. Cost: $0.0030 message, $0.0055 session.
+"""
+PRINTED = {
+    "claude": (json.dumps(CLAUDE), Usage(0.00267, 1000, 50, 400)),
+    "codex": (
+        '{"type":"turn.completed","usage":{"input_tokens":1000,"cached_input_tokens":400,"output_tokens":50}}',
+        Usage(None, 1000, 50, 400),
+    ),
+    "aider": (AIDER, Usage(0.0055, 3500, 120, 400)),
+    "gemini": (
+        json.dumps({"response": "done", "stats": {"models": {"g": {"tokens": GEMINI_TOKENS}}}}, indent=2),
+        Usage(None, 1000, 55, 400),
+    ),
+    "opencode": ("\n".join(map(json.dumps, OPENCODE)), Usage(0.003, 2000, 100, 800)),
+}
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CallContext]:
+    """Programs on the PATH that are called like the clients, write down how they were asked, and print `said`."""
+    monkeypatch.chdir(tmp_path)
+    Path("work").mkdir()
+    Path("bin").mkdir()
+    for name in RECIPES:
+        program = Path("bin", name)
+        program.write_text(
+            '#!/bin/sh\nprintf "%s\\n" "$0" "$@" > "$TELL/argv"; env > "$TELL/env"; cat > "$TELL/stdin"\n'
+            'for word in "$@"; do case $word in */answer.md) printf done > "$word";; esac; done\n'
+            '[ -f "$GEMINI_CLI_HOME/.gemini/settings.json" ] && cp "$GEMINI_CLI_HOME/.gemini/settings.json" "$TELL"\n'
+            'touch .aider.left new.py; cat "$TELL/said"; cat "$TELL/errors" >&2; exit "$(cat "$TELL/status")"\n'
+        )
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{Path('bin').absolute()}:{os.environ['PATH']}")
+    monkeypatch.setenv("TELL", str(Path.cwd()))
+    with closing(Processes(["x"])) as processes:  # which knows this PATH
+        yield CallContext(processes, "x")
+
+
+def told(name: str, said: str, role: str = "coder", status: int = 0, errors: str = "", **keys: Any) -> Answer:
+    for file, text in (("said", said), ("errors", errors), ("status", str(status))):
+        Path(file).write_text(text)
+    context: CallContext = keys.pop("desk")
+    question = Question(role, "do it {now}", str(Path("work").absolute()), str(Path("log").absolute()), "d0.n0.i0")
+    return ask({"backend": name, "pass": ["TELL"], **keys}, question, context)
+
+
+def test_the_spec_knows_the_same_clients_and_kinds() -> None:
+    assert {*CLIENTS} == {*RECIPES}
+    assert {*OUTAGE_KINDS} < {*OUTAGES}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_client_is_asked_read_and_leaves_nothing(desk: CallContext, name: str) -> None:
+    said, usage = PRINTED[name]
+    answer = told(name, said, desk=desk, model="m{1}", args=["--more", "{x}"])
+    assert answer.text.strip() == "done"
+    assert answer.usage == usage
+    argv = Path("argv").read_text().splitlines()
+    assert {"m{1}", "--more", "{x}"} < {*argv}
+    if "--message-file" not in argv:
+        assert Path("stdin").read_text() == "do it {now}"
+    assert sorted(path.name for path in Path("work").iterdir()) == (
+        ["new.py"] if name == "aider" else [".aider.left", "new.py"]
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_spec_knows_which_clients_tell_their_cost(name: str) -> None:
+    assert ("usd" in RECIPES[name].read(PRINTED[name][0], None).amounts) == (name in CLIENTS_WITH_COST)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_cached_tokens_of_a_client_have_their_own_price_where_it_tells_no_cost(desk: CallContext, name: str) -> None:
+    said, usage = PRINTED[name]
+    price = {"input": 1.0, "output": 10.0, "cached": 0.1}
+    own = (600 * 1.0 + 400 * 0.1 + usage.output_tokens * 10.0) / 1_000_000
+    assert told(name, said, desk=desk, price=price).usage.usd == pytest.approx(own if usage.usd is None else usage.usd)
+    assert told(name, said, desk=desk, price="free").usage.usd == 0.0
+
+
+# What tells no cost that can be: name, what is printed, what the log says of it.
+UNTOLD = {
+    "claude, no block": ("claude", json.dumps({"is_error": False, "result": "done"}), "no input_tokens"),
+    "claude, negative": ("claude", json.dumps({**CLAUDE, "total_cost_usd": -1}), "unknown"),
+    "codex, negative": (
+        "codex",
+        PRINTED["codex"][0] + '\n{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":50}}',
+        "no input_tokens",
+    ),
+    "opencode, no price of this model": (
+        "opencode",
+        "\n".join(json.dumps({**each, "part": {**each["part"], "cost": 0}}) for each in OPENCODE),  # type: ignore[dict-item]
+        "unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNTOLD)
+def test_what_a_client_does_not_tell_is_unknown_and_not_nothing(desk: CallContext, case: str) -> None:
+    name, said, words = UNTOLD[case]
+    assert told(name, said, desk=desk).usage.usd is None
+    assert f"usage, in what {name} printed: " in Path("log").read_text()
+    assert words in Path("log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "usd"),
+    [
+        (json.dumps({**CLAUDE, "is_error": True, "api_error_status": 429, "total_cost_usd": None}), 1, 0.0),
+        (json.dumps({**CLAUDE, "is_error": True, "api_error_status": 429, "total_cost_usd": 0.25}), 1, 0.25),
+        ("", 137, None),
+    ],
+)
+def test_a_refused_question_cost_what_was_told_and_a_broken_off_one_is_unknown(
+    desk: CallContext, said: str, status: int, usd: float | None
+) -> None:
+    with pytest.raises(BackendUnavailable) as out:
+        told("claude", said, "ideas", status, desk=desk)
+    assert out.value.usage.usd == usd
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_keys_and_servers_are_passed_and_no_other_variable(
+    desk: CallContext, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    recipe = RECIPES[name]
+    for variable in (*recipe.keys, *recipe.urls, "OTHER_SECRET"):
+        monkeypatch.setenv(variable, f"http://server.example/{variable}")
+    told(name, PRINTED[name][0], desk=desk)
+    seen = {line.partition("=")[0] for line in Path("env").read_text().splitlines()}
+    assert {*recipe.keys, *recipe.urls} < seen
+    assert "OTHER_SECRET" not in seen
+    assert {*recipe.keys} < {*secret_names({"backend": name, "pass": ["X"]}), ""}
+
+
+def test_gemini_with_a_key_has_a_home_whose_settings_say_so(desk: CallContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    told("gemini", PRINTED["gemini"][0], desk=desk)
+    assert not Path("settings.json").exists()
+    monkeypatch.setenv("GEMINI_API_KEY", "g-key")
+    told("gemini", PRINTED["gemini"][0], desk=desk)
+    assert json.loads(Path("settings.json").read_text())["security"]["auth"]["selectedType"] == "gemini-api-key"
+
+
+EDITS = {
+    "claude": ("acceptEdits", "plan"),
+    "codex": ("workspace-write", "read-only"),
+    "gemini": ("auto_edit", "plan"),
+    "opencode": ("build", "plan"),
+    "aider": ("--yes-always", "ask"),
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_roles_that_only_answer_may_not_edit(name: str) -> None:
+    edits, answers = EDITS[name]
+    keys = {"backend": name}
+    assert edits in invocation_of(keys, "coder", False, {}).run
+    assert answers not in invocation_of(keys, "coder", False, {}).run
+    for role in ("ideas", "planner", "reviewer"):
+        assert answers in invocation_of(keys, role, False, {}).run
+
+
+def test_codex_has_its_own_sandbox_exactly_when_we_have_none(desk: CallContext) -> None:
+    sealed = Path("sealed").absolute()
+    sealed.write_text("held out")
+    for hidden in ((), (str(sealed),)):
+        told("codex", PRINTED["codex"][0], desk=desk._replace(hidden=hidden))
+        argv = Path("argv").read_text().splitlines()
+        ours = bool(hidden and landlock_version())
+        assert ("danger-full-access" in argv, "workspace-write" in argv) == (ours, not ours)
+
+
+def test_codex_is_told_of_another_server() -> None:
+    run = invocation_of({"backend": "codex"}, "coder", False, {"OPENAI_BASE_URL": "http://x/v1", "OPENAI_API_KEY": "k"})
+    assert (
+        'model_providers.coppice={{name="coppice", base_url="http://x/v1", wire_api="responses", '
+        'env_key="OPENAI_API_KEY"}}' in run.run
+    )
+
+
+def claude_says(**said: Any) -> str:
+    return json.dumps({**CLAUDE, "is_error": True, **said})
+
+
+def codex_says(message: str) -> str:
+    return "\n".join(
+        map(json.dumps, [{"type": "error", "message": "x"}, {"type": "turn.failed", "error": {"message": message}}])
+    )
+
+
+def opencode_says(**data: Any) -> str:
+    return json.dumps({"type": "error", "error": {"name": "APIError", "data": data}})
+
+
+def gemini_says(code: int, message: str, kind: str = "Error") -> str:
+    document = {"session_id": "s", "error": {"type": kind, "message": message, "code": code}}
+    return f"Attempt 1 failed {{\n  status: 429\n}}\n{json.dumps(document, indent=2)}\n"
+
+
+# As the real programs ended against a server that said so: name, status, output, error output, how it counts.
+ENDS: dict[str, tuple[int, str, str, str]] = {
+    "claude, model": (1, claude_says(api_error_status=404, result="There's an issue with the model"), "", "missing"),
+    "claude, credit": (1, claude_says(api_error_status=400, result="Credit balance is too low"), "", "credit"),
+    "claude, long": (1, claude_says(api_error_status=400, result="Prompt is too long"), "", FAILED),
+    "claude, policy": (1, claude_says(result="API Error: appears to violate our Usage Policy"), "", REFUSED),
+    "claude, refusal": (0, json.dumps({**CLAUDE, "stop_reason": "refusal"}), "", REFUSED),
+    "claude, turns": (1, claude_says(subtype="error_max_turns"), "", FAILED),
+    "codex, 429": (1, codex_says("exceeded retry limit, last status: 429 Too Many Requests"), "", "rate limit"),
+    "codex, 401": (1, codex_says("unexpected status 401 Unauthorized: invalid x-api-key"), "", "login"),
+    "codex, quota": (1, codex_says("Quota exceeded. Check your plan and billing details."), "", "credit"),
+    "codex, credit": (
+        1,
+        codex_says('{"type": "error", "error": {"message": "Your credit balance is too low"}}'),
+        "",
+        "credit",
+    ),
+    "codex, long": (1, codex_says("Codex ran out of room in the model's context window."), "", FAILED),
+    "opencode, 429": (
+        1,
+        opencode_says(message="slow", statusCode=429, responseHeaders={"retry-after": "2"}, responseBody="{}"),
+        "",
+        "rate limit",
+    ),
+    "opencode, quota": (
+        1,
+        opencode_says(message="m", statusCode=429, responseBody='{"error": {"type": "insufficient_quota"}}'),
+        "",
+        "credit",
+    ),
+    "gemini, 401": (145, "", gemini_says(401, '{"error":{"code":401,"message":"API key not valid"}}'), "login"),
+    "gemini, 429": (173, "", gemini_says(429, "You exhausted your capacity; retry in 34s"), "rate limit"),
+    "gemini, turns": (53, "", gemini_says(53, "Reached max session turns", "FatalTurnLimitedError"), FAILED),
+    "aider, 401": (
+        0,
+        "\nlitellm.AuthenticationError: OpenAIException - invalid \nx-api-key\nThe API provider is not able\n",
+        "",
+        "login",
+    ),
+    "aider, 429": (0, "litellm.RateLimitError: slow\nRetrying in 32.0 seconds...\n", "", "rate limit"),
+    "aider, quota": (0, "litellm.RateLimitError: You exceeded your \ncurrent quota\n", "", "credit"),
+    "aider, credit": (0, "litellm.BadRequestError: Your credit balance is too low to \n", "", "credit"),
+    "aider, long": (0, "litellm.BadRequestError: OpenAIException - prompt is too long: 9\n", "", FAILED),
+    "aider, answered later": (0, f"litellm.RateLimitError: slow\nRetrying in 1 seconds...\n{AIDER}", "", "answered"),
+    "words in passing": (
+        0,
+        "The API rate limit is handled now.\nlitellm.RateLimitError is caught.\n\ndone\n" * 9,
+        "",
+        "answered",
+    ),
+    "words of a failure": (1, "AssertionError: rate limit exceeded", "", FAILED),
+    "a script's refusal": (77, "", "", REFUSED),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_how_a_call_counts(name: str) -> None:
+    status, printed, errors, expected = ENDS[name]
+    end = judge_call(Exit(status), program_complaint(printed, errors, {}, status != 0, NOW))
+    assert (end.outage.kind if end.outage and end.how == OUT else end.how) == expected
+
+
+def test_the_time_that_a_client_passes_on_is_known() -> None:
+    for name, after in (("opencode, 429", 2), ("gemini, 429", 34)):
+        status, printed, errors, _ = ENDS[name]
+        assert program_complaint(printed, errors, {}, status != 0, NOW).after == after
+
+
+PATTERNS = {"rate limit": ["^ERR 7"], "credit": ["no more money"]}
+
+
+@pytest.mark.parametrize(
+    ("printed", "failed", "kind"),
+    [
+        ("hello\nERR 7: later\nbye", True, "rate limit"),
+        ("ERR 7: later\nall is done", False, ""),
+        ("work\nthere is no more money\n\n", False, "credit"),
+        ("ERR 7\n" + "line\n" * 20, True, ""),
+    ],
+)
+def test_patterns_count_at_the_end_alone(printed: str, failed: bool, kind: str) -> None:
+    assert program_complaint(printed, "", PATTERNS, failed, NOW).kind == kind
+
+
+@pytest.mark.parametrize("role", ["ideas", "coder"])
+def test_aiders_outage_is_none_of_an_idea_and_of_a_coder_that_changed_nothing(desk: CallContext, role: str) -> None:
+    said = ENDS["aider, 401"][1]
+    if role == "coder":
+        trouble = told("aider", said, role, desk=desk).trouble
+    else:
+        with pytest.raises(BackendUnavailable) as raised:
+            told("aider", said, role, desk=desk)
+        trouble = raised.value
+    assert trouble is not None
+    assert trouble.kind == "login"
+
+
+def test_a_flood_of_words_is_cut_for_a_coder_and_no_answer_of_others(desk: CallContext) -> None:
+    run = ["/bin/sh", "-c", f"yes a long line of chatter | head -c {LONGEST_OUTPUT * 2}; echo; echo the end"]
+    answer = told("command", "", run=run, desk=desk)
+    assert len(answer.text) < LONGEST_OUTPUT / 8
+    assert "left out" in answer.text
+    assert answer.text.endswith("the end\n")
+    assert Path("log").stat().st_size < LONGEST_OUTPUT / 8
+    with pytest.raises(BackendUnavailable, match="more than 8 MB") as large:
+        told("command", "", "ideas", run=run, desk=desk)
+    assert large.value.kind == "malformed"
+    with pytest.raises(CallFailed, match="exit status 3"):
+        told("command", "", run=["/bin/sh", "-c", f"yes chatter | head -c {LONGEST_OUTPUT * 2} >&2; exit 3"], desk=desk)
+    assert Path("log").stat().st_size < LONGEST_OUTPUT / 4

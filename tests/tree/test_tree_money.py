@@ -1,0 +1,105 @@
+"""The bill of a search: every call that was paid for once, whatever became of its answer."""
+
+from typing import Any
+
+import pytest
+from kit.project import Project
+from kit.searches import Search, agent
+
+USAGE = {"usd": "usd", "input_tokens": "in", "output_tokens": "out", "cached_tokens": "cached"}
+CODE = 'echo "gain=1$(basename "$PWD" | tail -c 2)" > "plus/$(basename "$PWD")"\n'
+PAID = """printf '{"usd": %s, "in": 100, "cached": 80, "out": 10}\\n'\n"""
+
+
+def search_of(project: Project, coder: str, ideas: int = 2, **keys: Any) -> Search:
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder", usage=USAGE)}
+    search = Search(project, {f"{n}": "gain=11" for n in range(ideas)}, roles=roles, max_depth=1, **keys)
+    project.write("agent.coder", coder)
+    return search
+
+
+def money(search: Search) -> dict[str, Any]:
+    found: dict[str, Any] = search.record("manifest.json")["money"]
+    return found
+
+
+def test_failed_calls_and_retries_are_on_the_bill(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}exit 3\n", eval_retries=1)
+    search.build()
+    found = money(search)
+    assert (found["calls"], found["usd"], found["failed_calls"], found["failed_usd"]) == (4, 1.0, 4, 1.0)
+    assert (found["input_tokens"], found["cached_tokens"], found["output_tokens"]) == (400, 320, 40)
+    assert found["over_time"][-1] == {"eval_id": "d0.n0.i1", "usd": 1.0, "unknown_calls": 0}
+
+
+def test_an_outage_that_was_paid_for_is_on_the_bill_before_and_after_the_answer(project: Project) -> None:
+    search = search_of(project, f"{PAID % 0.1}exit 75\n", ideas=1)
+    search.build(code=1)
+    project.write("agent.coder", f"{CODE}{PAID % 0.5}")
+    search.build()
+    found = money(search)
+    assert (found["calls"], found["usd"], found["failed_usd"]) == (2, 0.6, 0.1)
+
+
+def test_answers_that_are_wanted_anew_do_not_drop_what_the_old_ones_cost(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}")
+    search.build()
+    assert money(search)["usd"] == 0.5
+    project.call("forget", "x:d0.n0.i1.implement")
+    search.build()
+    assert (money(search)["calls"], money(search)["usd"]) == (3, 0.75)
+    assert search.record("manifest.json")["state"]["spent"]["usd"] == 0.5, "the search decides by what is in use"
+    search.build()
+    assert money(search)["usd"] == 0.75
+
+
+def test_what_was_asked_ahead_of_its_turn_is_on_the_bill_once(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.01}", ideas=5, budget={"usd": 1.0, "per_eval": {"usd": 0.4}})
+    search.build("-n", "4")
+    assert (money(search)["calls"], money(search)["usd"], money(search)["recalled_usd"]) == (5, 0.05, 0.0)
+
+
+def test_another_run_that_recalls_the_answers_pays_nothing(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}")
+    search.build()
+    search.spec("y")
+    search.build()
+    found = search.record("manifest.json", "y")["money"]
+    assert (found["calls"], found["usd"], found["recalled_usd"]) == (0, 0, 0.5)
+    assert "Recalled, and not paid here: 0.5 USD." in project.read("runs/y/TREE_SUMMARY.md")
+
+
+@pytest.mark.parametrize("per_eval", [None, {"usd": 0.3}])
+def test_a_report_without_a_number_is_unknown_and_never_under_counted(
+    project: Project, per_eval: dict[str, float] | None
+) -> None:
+    budget: dict[str, Any] = {"usd": 1.0, **({"per_eval": per_eval} if per_eval else {})}
+    search = search_of(project, f"{CODE}echo '{{}}'\n", ideas=2, budget=budget, max_total_idea_evals=4)
+    search.spec(max_depth=2)
+    search.build()
+    state = search.record("manifest.json")["state"]
+    assert state["spent"]["usd"] == 0
+    assert state["spent"]["unknown_calls"] >= 2
+    if per_eval is None:
+        assert search.stop(0) == "budget_usd_unknown"
+        assert state["left"]["usd"] == 0
+    else:
+        assert search.stop(0) is None
+        assert state["left"]["usd"] == 0.4, "two at their ceilings"
+    page = project.read("runs/x/TREE_SUMMARY.md")
+    assert f"Paid: 0 USD + {state['spent']['unknown_calls']} calls of unknown price" in page
+    step = "ahead" if per_eval else "implement"
+    assert "what it cost is unknown" in project.read(f"runs/x/.coppice/logs/d0.n0.i0.{step}.log")
+
+
+def test_the_section_on_money_is_narrow_and_has_roles_depths_and_time(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}", ideas=3)
+    search.build()
+    lines = project.read("runs/x/TREE_SUMMARY.md").partition("## Money\n")[2].partition("\n## ")[0].splitlines()
+    assert lines[1] == "Paid: 0.75 USD, for 3 calls."
+    assert max(map(len, lines)) <= 120
+    assert [line.split()[1] for line in lines if line.startswith(("| coder", "| depth 0", "| d0"))] == [
+        *["coder", "depth"],
+        *[f"d0.n0.i{n}" for n in range(3)],
+    ]
+    assert [line.split()[3] for line in lines if line.startswith("| d0")] == ["0.2500", "0.5000", "0.7500"]
