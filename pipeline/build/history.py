@@ -1,12 +1,14 @@
 """History of a run: a line as each build of it begins, and one as it ends, in runs/RUN/.coppice/builds.
 
 Lines are JSON and only ever appended, by whoever has the lock of the run.  A build without an end was killed.  One that
-looked at nothing leaves no line.  Of very large builds the slowest targets are kept."""
+looked at nothing leaves no line.  Of very large builds the slowest targets are kept.  Nothing rests on the history: a
+build goes on without, and says so, where it cannot be written."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -126,7 +128,11 @@ class HistoryReporter(Reporter):
         return path[::-1]
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        append_lines(history_path(self._run), json.dumps(record).encode() + b"\n")
+        path = history_path(self._run)
+        try:
+            append_lines(path, json.dumps(record).encode() + b"\n")
+        except OSError as error:  # such as of a full disk, which also ends what the build is for, with a better message
+            sys.stderr.write(f"{path}: {error.strerror}; `coppice log` will not know how this build went\n")
 
 
 def _end(each: TargetTime) -> float:
