@@ -108,6 +108,8 @@ def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> A
         for path in _litter(question.folder, call) - before:
             shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
     reading = recipe.read(printed.text, printed.answer)
+    if printed.cut:  # what it spent may stand in the part that was left out
+        reading = reading._replace(amounts={})
     usage, unsure = _usage_of(reading, backend)
     if unsure:
         _log(question, f"usage, in what {backend['backend']} printed: {'; '.join(unsure)}")

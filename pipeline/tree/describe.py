@@ -54,7 +54,7 @@ def _cost_text(params: Mapping[str, Any], evaluations: int, unknown: Sequence[st
         by_eval = None if each is None else each * evaluations
         blind = f"the price of role {', '.join(unknown)} is unknown" if unknown and name == "usd" else ""
         if by_eval is None and most is None:
-            why = f"{blind}; add `price:` or `usage: usd` there" if blind else f"`budget: {name}` would"
+            why = f"{blind}; add `price:` there" if blind else f"`budget: {name}` would"
             parts.append(f"{name}: nothing bounds it: {why}")
         elif by_eval is None or (most is not None and most < by_eval):
             parts.append(f"at most {form.format(most)} (the budget)" if most else f"{name}: nothing is left to spend")

@@ -221,7 +221,7 @@ def _check(spec: TreeSpec, top: Values) -> None:
             f"ideas_per_node, beam_width and max_depth make {evaluations} evaluations; {MOST_EVALUATIONS} is most",
         )
     if backends["coder"] == PATCHES and backends["ideas"] == MANUAL:
-        top.wrong("roles", "roles: coder: patches needs recorded ideas; use manual, command or openai")
+        top.wrong("roles", "roles: coder: patches needs recorded ideas; use manual, or what asks a model")
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top.wrong("roles", "roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
     if spec.similar is not None and shape.dedupe_scope == "none":

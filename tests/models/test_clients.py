@@ -149,6 +149,12 @@ def test_what_a_client_does_not_tell_is_unknown_and_not_nothing(desk: CallContex
     assert words in Path("log").read_text()
 
 
+def test_what_a_client_spent_is_unknown_if_not_all_that_it_printed_is_read(desk: CallContext) -> None:
+    flood = json.dumps({"type": "text", "part": {"type": "text", "text": "x" * 1000}}) + "\n"
+    said = "\n".join([PRINTED["opencode"][0], flood * (LONGEST_OUTPUT // len(flood) + 1), PRINTED["opencode"][0]])
+    assert told("opencode", said, desk=desk).usage.usd is None
+
+
 @pytest.mark.parametrize(
     ("said", "status", "usd"),
     [
