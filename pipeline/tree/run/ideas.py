@@ -33,7 +33,6 @@ from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.positions import own_name, slot_of
-from pipeline.tree.rules.prompts import history_section
 from pipeline.tree.run.prompting import PromptValues, fill_template
 from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
@@ -186,9 +185,6 @@ class RoleAsker(NamedTuple):
         return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
 
 
-NO_CONSTRAINTS = "None beyond those above."
-
-
 class IdeaAnswer(NamedTuple):
     """An idea; `text` is empty when there is none, and `why` says why."""
 
@@ -234,13 +230,11 @@ def cost_of_calls(calls: list[Call]) -> Record:
 def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     slot = slot_of(job.target.name)
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
-    before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
-    constraints = job.target.params["constraints"] or NO_CONSTRAINTS
     repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
     commit, brief = repo.commit(slot.place), job.target.params["limits"]["brief"]
     known = PromptValues(job.target.run, repo.path, slot.place, brief, asking.roles)
-    history = history_section(context, before, known.reasons(context["tried"]))
-    values = known.of_role("ideas", context["tree"], {"context": history, "constraints": constraints})
+    before = [read_text(path) for path in job.reads["before"]]
+    values = known.for_ideas(context, before, job.target.params["constraints"])
     try:
         with repo.checkout(f"{slot}.idea", commit) as worktree:
             return IdeaAnswer(asking.ask("ideas", values, worktree.path).text.strip() + "\n", backend)
