@@ -15,7 +15,7 @@ spec.  Modules are imported when they are needed: a build whose plan is frozen r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -170,6 +170,18 @@ class RetryModule(Protocol):
     def plan_retry(self, run: str, targets: Sequence[Target], words: Sequence[str]) -> Retry: ...
 
 
+class PromptModule(Protocol):
+    """Module for kinds that ask models.  Changes nothing; the record is printed as JSON, the lines for people.
+
+    role_prompts: texts that a role was sent, or would get now; `is_fresh`: of a target, by name; SpecError for none"""
+
+    def role_prompts(
+        self, run: str, targets: Sequence[Target], word: str, role: str, is_fresh: Callable[[str], bool]
+    ) -> Mapping[str, Any]: ...
+    def prompt_lines(self, record: Mapping[str, Any]) -> Sequence[str]: ...
+    def prompt_note(self, record: Mapping[str, Any]) -> str: ...
+
+
 class ProveModule(Protocol):
     """Module for kinds with a `ledger` in their specs.  FLAGS, and VARIABLES of the environment, stand for its keys.
 
@@ -223,6 +235,7 @@ HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
 STEER: Ability[SteerModule] = Ability("steer", ("tree",))
 BRANCH: Ability[BranchModule] = Ability("branches", ("tree",))
 RETRY: Ability[RetryModule] = Ability("retry", ("tree",))
+PROMPT: Ability[PromptModule] = Ability("prompt", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 

@@ -28,6 +28,7 @@ NEW_COMMANDS = {
     "tree": "pipeline.commands.tree:TreeCommand",
     "explain": "pipeline.commands.questions:ExplainCommand",
     "replay": "pipeline.commands.questions:ReplayCommand",
+    "prompt": "pipeline.commands.questions:PromptCommand",
     "calibrate": "pipeline.commands.searches:CalibrateCommand",
     "holdout": "pipeline.commands.searches:HoldoutCommand",
     "pause": "pipeline.commands.steer:PauseCommand",

@@ -12,7 +12,7 @@ build          a build from words to exit code, with all its reporters
 run            run
 doit_commands  list, info, clean, forget, ignore; and those of doit that mean nothing here
 help           help
-questions      why, plan, graph, explain, replay
+questions      why, plan, graph, explain, replay, prompt
 searches       advance, calibrate, holdout, retry
 tree           tree, branches
 steer          pause, resume, idea, answer

@@ -1,7 +1,10 @@
-"""Commands that answer and change nothing: why, plan, graph; of decisions explain and replay, which take no lock."""
+"""Commands that answer and change nothing: why, plan, graph, prompt; of decisions explain and replay.
+
+They take no lock."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from doit.exceptions import InvalidCommand
@@ -148,6 +151,39 @@ class ReplayCommand(OneRunCommand):
         replay = kind.replay(plan.run, plan.targets)
         print_result(replay, kind.replay_lines(replay), params["json"])
         return 0 if kind.agrees(replay) else FAILED
+
+
+class PromptCommand(NewCommand):
+    name = "prompt"
+    doc_usage = "RUN:SLOT [--role ROLE]"
+    doc_purpose = "show the very text that a role gets for an evaluation, or was sent"
+    doc_description = (
+        "Asks nobody, runs nothing, writes nothing. Of what is fresh, all that was sent; otherwise what would be sent"
+        " first, by the records as they are. What others have not answered yet stands in brackets."
+    )
+    cmd_options = (
+        option("role", "ideas, planner, coder or reviewer [default: coder]", "coder", "ROLE"),
+        opt_json,
+    )
+    takes = (1, 1, "name one evaluation, such as RUN:d0.n0.i2")
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        from pipeline.build.inquiry import Inquiry
+        from pipeline.build.session import BuildSession
+
+        def is_fresh(name: str) -> bool:
+            session = BuildSession(plans)
+            index = session.graph.index[name]
+            return Inquiry(session, {index}).is_fresh(index)
+
+        run = run_of_word(args[0])
+        plans = project.load([run], keep=False)
+        kind = ability_of(plans[run], kinds.PROMPT, "asks no roles")
+        record = kind.role_prompts(run, plans[run].targets, args[0], params["role"], is_fresh)
+        if not params["json"]:
+            print(kind.prompt_note(record), file=sys.stderr)
+        print_result(record, kind.prompt_lines(record), params["json"])
+        return 0
 
 
 def plan_with_decisions(command: str, word: str) -> tuple[project.RunPlan, kinds.AccountsModule]:

@@ -64,6 +64,7 @@ def spec(shape: SearchShape, name: str = "x", configs: int = 0, **more: Any) -> 
         per_node=None,
         at_once=1,
         retries=0,
+        patience=0.0,
         keep=KeepKeys(),
         dry_run=False,
         store=None,

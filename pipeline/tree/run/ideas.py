@@ -35,7 +35,6 @@ from pipeline.store.noop import folder
 from pipeline.store.steering import claim_slot
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.positions import RunLayout, own_name, slot_of
-from pipeline.tree.rules.prompts import history_section
 from pipeline.tree.run.prompting import PromptValues, fill_template
 from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
@@ -192,10 +191,6 @@ class RoleAsker(NamedTuple):
         return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
 
 
-NO_CONSTRAINTS = "None beyond those above."
-NEARLY_THE_SAME = "An idea that shares {:.0%} or more of its words with an idea above is dropped without being tried."
-
-
 class IdeaAnswer(NamedTuple):
     """An idea; `text` is empty when there is none, and `why` says why.  `sha256`: of the file that a person gave."""
 
@@ -250,15 +245,11 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
         job.take_in(path)
         return _given_answer(path)
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
-    before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
-    constraints = job.target.params["constraints"] or NO_CONSTRAINTS
-    if (similar := job.target.params.get("similar")) is not None:
-        constraints += f"\n{NEARLY_THE_SAME.format(similar)}"
     repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
     commit, brief = repo.commit(slot.place), job.target.params["limits"]["brief"]
     known = PromptValues(job.target.run, repo.path, slot.place, brief, asking.roles)
-    history = history_section(context, before, known.reasons(context["tried"]))
-    values = known.of_role("ideas", context["tree"], {"context": history, "constraints": constraints})
+    before = [read_text(path) for path in job.reads["before"]]
+    values = known.for_ideas(context, before, job.target.params)
     try:
         with repo.checkout(f"{slot}.idea", commit) as worktree:
             return IdeaAnswer(asking.ask("ideas", values, worktree.path).text.strip() + "\n", backend)

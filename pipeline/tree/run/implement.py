@@ -43,14 +43,13 @@ from pipeline.tree.rules.prompts import (
     NO_CHANGE_FOUND,
     context_tokens,
     failed_tests_text,
-    history_section,
     repair_text,
     review_verdict,
 )
 from pipeline.tree.run.answers import CodeState, changed_code
 from pipeline.tree.run.ideas import RoleAsker
 from pipeline.tree.run.measure import try_tests
-from pipeline.tree.run.prompting import PromptValues
+from pipeline.tree.run.prompting import FIRST_REVIEW, NO_PLAN, PromptValues
 from pipeline.tree.run.protect import load_protected
 from pipeline.tree.run.records import (
     NO_CANDIDATE,
@@ -169,7 +168,7 @@ class _Work:
 
     def _code_and_review(self) -> Implementation:
         """Code, review and test in rounds, until all agree or the rounds are over."""
-        objection, reviews, tests = "Nothing.", int(self.job.target.params["max_review_rounds"]), self.tests.rounds
+        objection, reviews, tests = FIRST_REVIEW, int(self.job.target.params["max_review_rounds"]), self.tests.rounds
         with self.repo.checkout(str(self.slot), self.parent) as worktree:
             plan = self._plan(worktree.path)
             while True:
@@ -242,17 +241,15 @@ class _Work:
 
     def _plan(self, folder: str) -> str:
         if self.roles["planner"]["backend"] == NONE:
-            return "None."
-        context = load(self.job.reads["context"][0])
-        history = history_section(context, (), self.known.reasons(context["tried"]))
-        values = self.known.of_role("planner", self.tree, {"idea": self.idea, "context": history})
+            return NO_PLAN
+        values = self.known.for_planner(self.tree, self.idea, load(self.job.reads["context"][0]))
         return self.asking.ask("planner", values, folder).text
 
     def _review(self, work: Implementation, plan: str, report: str, folder: str) -> tuple[bool, str]:
         if self.roles["reviewer"]["backend"] == NONE:
             return True, ""
         diff = work.patch.decode(errors="replace")
-        values = {"idea": self.idea, "plan": plan or "None.", "diff": diff, "report": report or "Nothing."}
+        values = {"idea": self.idea, "plan": plan or NO_PLAN, "diff": diff, "report": report or "Nothing."}
         assert work.candidate is not None
         values = self.known.of_role("reviewer", work.candidate.tree, values)
         text = self.asking.ask("reviewer", values, folder).text

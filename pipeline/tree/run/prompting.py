@@ -24,6 +24,7 @@ from pipeline.tree.rules.prompts import (
     FORM_WRITTEN,
     PROMPT_NAMES,
     context_tokens,
+    history_section,
     mark_off,
     prompt_mistakes,
     render_prompt,
@@ -32,6 +33,10 @@ from pipeline.tree.rules.scoring import block_means
 from pipeline.tree.rules.sheet import CheckedRows, check_rows
 from pipeline.tree.run.records import Record, load, load_if_intact, read_text
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
+
+# Values where there is nothing to say.
+NO_CONSTRAINTS, NO_PLAN, FIRST_REVIEW = "None beyond those above.", "None.", "Nothing."
+NEARLY_THE_SAME = "An idea that shares {:.0%} or more of its words with an idea above is dropped without being tried."
 
 
 def default_prompt_path(role: str) -> str:
@@ -55,6 +60,18 @@ class PromptValues(NamedTuple):
     place: NodePlace
     brief: Mapping[str, Any]
     roles: Mapping[str, Mapping[str, Any]]
+
+    def for_ideas(self, context: Record, before: Sequence[str], params: Mapping[str, Any]) -> dict[str, str]:
+        """Values for who has ideas; `before`: those for the same node, of which blank ones are none."""
+        history = history_section(context, [text for text in before if text.strip()], self.reasons(context["tried"]))
+        constraints = params["constraints"] or NO_CONSTRAINTS
+        if (similar := params.get("similar")) is not None:
+            constraints += f"\n{NEARLY_THE_SAME.format(similar)}"
+        return self.of_role("ideas", context["tree"], {"context": history, "constraints": constraints})
+
+    def for_planner(self, tree: str, idea: str, context: Record) -> dict[str, str]:
+        history = history_section(context, (), self.reasons(context["tried"]))
+        return self.of_role("planner", tree, {"idea": idea, "context": history})
 
     def of_role(self, role: str, tree: str, values: Mapping[str, str]) -> dict[str, str]:
         """All values of a role's prompt; `tree`: the files that it is about."""
