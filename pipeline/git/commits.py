@@ -28,7 +28,7 @@ from pipeline.git.objects import (
 )
 from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
 from pipeline.store.files import read_bytes, write_all
-from pipeline.store.folders import make_removable, read_file_text, remove_file
+from pipeline.store.folders import make_removable, read_file_text, remove_file, walk_folders
 
 _LARGEST = 1 << 19  # bytes of an index; for a larger one git is faster
 _DEEPEST = 100
@@ -205,6 +205,8 @@ def commit_worktree(worktree: Worktree, parent: str, message: str) -> Candidate:
 
 def left_out(worktree: Worktree) -> list[str]:
     """New folders of junk and new files that are too large, in a worktree as it was just committed."""
+    if not any(_suspects(worktree)):
+        return []
     with _scratch_path(worktree.admin) as index:
         if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
             copy_index(f"{worktree.admin}/{PRISTINE}", index)
@@ -219,8 +221,22 @@ def left_out(worktree: Worktree) -> list[str]:
         )
 
 
+def _suspects(worktree: Worktree) -> tuple[bool, bool]:
+    """Check for folders of junk, and for files so large that git is to be asked which of them are new."""
+    junk, largest, total = False, 0, 0
+    for folder, inner, names, _ in walk_folders(worktree.path):
+        junk |= any(name in JUNK_FOLDERS for name in inner)
+        for name in names:
+            with suppress(OSError):
+                size = os.lstat(f"{folder}/{name}").st_size
+                largest, total = max(largest, size), total + size
+    return junk, largest > LARGEST_FILE or total > LARGEST_CHANGE
+
+
 def _too_large(worktree: Worktree, index: str) -> list[str]:
     """New files that are too large, or too much together: then the largest."""
+    if not _suspects(worktree)[1]:
+        return []
     sizes: dict[str, int] = {}
     for name in split_names(worktree.git("ls-files", "-z", "--others", "--exclude-standard", index=index)):
         with suppress(OSError):  # gone meanwhile, or the folder of a repository

@@ -34,7 +34,7 @@ def test_failed_calls_and_retries_are_on_the_bill(project: Project) -> None:
 
 def test_an_outage_that_was_paid_for_is_on_the_bill_before_and_after_the_answer(project: Project) -> None:
     search = search_of(project, f"{PAID % 0.1}exit 75\n", ideas=1)
-    search.build(code=1)
+    search.build(code=69)
     project.write("agent.coder", f"{CODE}{PAID % 0.5}")
     search.build()
     found = money(search)

@@ -347,7 +347,7 @@ def _remarks(manifest: Manifest) -> Iterator[str]:
     primary = manifest["run_config"]["primary"]
     for name, each in manifest["evaluations"].items():
         found = each["by_config"]
-        if found and found["beyond"]:
+        if found and found["beyond"] and "change" in each["files"]:
             heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
             yield (
                 f"- {name} ({table_cell(clip_text(each['idea_title'], 60))}): "
