@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -119,11 +119,7 @@ class Search:
     def files(self) -> dict[str, set[str]]:
         """Files in the repository, in HOME and in TMPDIR, and what is in the checkouts of nodes."""
         places = {"repository": self.root / "repo", "HOME": self.home, "TMPDIR": self.scratch}
-        found = {
-            name: (path.relative_to(at) for path in at.rglob("*") if not path.is_dir()) for name, at in places.items()
-        }
-        ours = ".git/refs/coppice"  # the ref that a run keeps in the user's repository
-        left = {name: {str(path) for path in paths if not str(path).startswith(ours)} for name, paths in found.items()}
+        left = {name: {str(path) for path in _files_below(place)} for name, place in places.items()}
         return {**left, "candidates": set()}
 
     def left_since(self, before: Mapping[str, set[str]]) -> dict[str, list[str]]:
@@ -147,6 +143,12 @@ class Search:
         """Calls that are recorded; those of a target that has ended stand in its journal and in its output, too."""
         lines = {line for path in self.run.glob("**/calls.jsonl") for line in path.read_bytes().split(b"\n")[:-1]}
         return [json.loads(line) for line in sorted(lines)]
+
+
+def _files_below(place: Path) -> Iterator[Path]:
+    """All but the ref that a run keeps in the user's repository."""
+    paths = (path.relative_to(place) for path in place.rglob("*") if not path.is_dir())
+    return (path for path in paths if not path.is_relative_to(".git/refs/coppice"))
 
 
 class Outcome(NamedTuple):

@@ -128,19 +128,17 @@ class MachineTrouble:
     def _fill(self) -> None:
         assert self.disk is not None
         filler, began = self.disk / "filler", time.monotonic()
-        with filler.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(b"\0" * (1 << 16))
-        with filler.open("ab", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(b"\0")
+        for size in (1 << 20, 1 << 12, 1):
+            with filler.open("ab", buffering=0) as file, suppress(OSError):
+                while file.write(b"\0" * size) == size:
+                    pass
         self._ending.wait(FULL_SECONDS)
         filler.unlink()
         self.full.append((began, time.monotonic()))
 
 
 @contextmanager
-def small_disk(place: Path, megabytes: int = 600) -> Iterator[Path | None]:
+def small_disk(place: Path, megabytes: int = 2_000) -> Iterator[Path | None]:
     """A file system of its own at `place`, so that it can be full; None where we may not mount one."""
     place.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
