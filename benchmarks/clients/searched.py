@@ -27,7 +27,7 @@ if mv "$place/kill-sweep" "$place/sweep.$$" 2>/dev/null; then
 fi
 sleep "$seconds"
 awk -v results="$results" -v rows="$rows" '
-  { gain += $4 * ($2 * 29 % 23 - 8) }
+  { gain += $4 * (($2 * 29 + 20) % 23 - 8) }
   END {
     print "config_id,status,gain,risk" > results
     for (config = 0; config < rows; config++) print config ",ok," 100 + gain + config ",5" > results

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.clients.searched import RUN, Outcome, Search
 from benchmarks.night.bill import Bill, audit
-from benchmarks.night.trouble import MachineTrouble, ModelTrouble, small_disk
+from benchmarks.night.trouble import TROUBLES, MachineTrouble, ModelTrouble, small_disk
 from tests.kit.scripted_models import PRICES, Entry, ScriptedModels, serving
 
 IDEAS = 40
@@ -87,12 +87,12 @@ def undisturbed(folder: Path) -> Night:
         return _night(search, models, [Start(time.monotonic() - began, code, "")], None)
 
 
-def disturbed(folder: Path, seed: int) -> Night:
+def disturbed(folder: Path, seed: int, without: frozenset[str]) -> Night:
     """Start the build again and again until it ends well, as somebody would who looks after it."""
-    trouble = ModelTrouble(seed)
+    trouble = ModelTrouble(seed, without)
     with serving(ScriptedModels(trouble.fault, ANSWER_SECONDS, REJECTED)) as models:
         search = search_in(folder, models.url)
-        with small_disk(search.root / "runs") as disk, MachineTrouble(search, models, disk) as machine:
+        with small_disk(search.root / "runs") as disk, MachineTrouble(search, models, disk, without) as machine:
             starts: list[Start] = []
             began = time.monotonic()
             while len(starts) < MOST_STARTS and time.monotonic() - began < MOST_SECONDS:
@@ -158,6 +158,7 @@ def judge(calm: Night, night: Night, bill: Bill) -> list[tuple[str, bool, str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.night", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of the script of what goes wrong")
+    parser.add_argument("--without", nargs="*", choices=TROUBLES, default=[], help="what is not to go wrong")
     parser.add_argument("--json", type=Path, help="keep the figures there")
     parser.add_argument("--keep", type=Path, help="folder for the two projects; without it they are removed")
     options = parser.parse_args()
@@ -165,7 +166,7 @@ def main() -> int:
         folder = options.keep or Path(made)
         calm = undisturbed(folder / "undisturbed")
         note(f"undisturbed: {calm.seconds:.0f} s, {calm.requests} requests")
-        night = disturbed(folder / "disturbed", options.seed)
+        night = disturbed(folder / "disturbed", options.seed, frozenset(options.without))
     bill = audit(night.answers, calm.answers, night.calls, night.kills)
     verdicts = judge(calm, night, bill)
     print(f"Undisturbed {calm.seconds:.0f} s, disturbed {night.seconds:.0f} s in {len(night.starts)} starts; ", end="")

@@ -36,17 +36,25 @@ CREDIT_SECONDS, SLOW_SECONDS = 20.0, 12.0
 class ModelTrouble:
     """The fault for a request, by its number; for a while after number CREDIT_AT there is no credit."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, without: frozenset[str] = frozenset()) -> None:
         chosen = random.Random(seed)
-        self.faults = {number: chosen.choice(SHORT) for number in range(1, REQUESTS) if chosen.random() < SHARE}
-        self.faults |= dict.fromkeys(SLOW_AT, Fault("slow", seconds=SLOW_SECONDS))
-        self.faults |= dict.fromkeys(HUGE_AT, Fault("huge"))
+        short = {number: chosen.choice(SHORT) for number in range(1, REQUESTS) if chosen.random() < SHARE}
+        late = dict.fromkeys(SLOW_AT, Fault("slow", seconds=SLOW_SECONDS))
+        faults = {"short": short, "slow": late, "huge": dict.fromkeys(HUGE_AT, Fault("huge"))}
+        self.faults = {
+            number: fault for name, many in faults.items() if name not in without for number, fault in many.items()
+        }
+        self.credit_at = 0 if "credit" in without else CREDIT_AT
         self.until = 0.0
 
     def fault(self, number: int, _request: Request) -> Fault | None:
-        if number == CREDIT_AT:
+        if number == self.credit_at:
             self.until = time.monotonic() + CREDIT_SECONDS
         return NO_CREDIT if time.monotonic() < self.until else self.faults.get(number)
+
+
+# Names of what can go wrong, each of which can be left out.
+TROUBLES = ("short", "slow", "huge", "credit", "kill", "stop", "memory", "disk")
 
 
 class MachineEvent(NamedTuple):
@@ -71,7 +79,10 @@ STOPPED_SECONDS, FULL_SECONDS = 4.0, 3.0
 class MachineTrouble:
     """A thread that does to the machine what the script says; `kills`: when coppice was killed."""
 
-    def __init__(self, search: Search, models: ScriptedModels, disk: Path | None) -> None:
+    def __init__(
+        self, search: Search, models: ScriptedModels, disk: Path | None, without: frozenset[str] = frozenset()
+    ) -> None:
+        self.waiting = [event for event in MACHINE if event.name not in without and (event.name != "disk" or disk)]
         self.search, self.models, self.disk = search, models, disk
         self.process: subprocess.Popen[str] | None = None
         self.kills: list[float] = []
@@ -89,11 +100,10 @@ class MachineTrouble:
         self._thread.join()
 
     def _run(self) -> None:
-        waiting = [event for event in MACHINE if event.name != "disk" or self.disk]
         while not self._ending.wait(0.02):
             self._kill_victim()
-            if waiting and self._is_building() and len(self.models.answers()) >= waiting[0].answers:
-                event = waiting.pop(0)
+            if self.waiting and self._is_building() and len(self.models.answers()) >= self.waiting[0].answers:
+                event = self.waiting.pop(0)
                 {"kill": self._kill, "stop": self._stop, "memory": self._arm, "disk": self._fill}[event.name]()
                 self.befell.append(event.name)
 
