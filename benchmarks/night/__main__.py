@@ -151,6 +151,11 @@ def judge(calm: Night, night: Night, bill: Bill) -> list[tuple[str, bool, str]]:
             abs(spent - bill.usd) < 1e-6 and abs(bill.recorded - bill.usd) < 1e-6,
             f"manifest {spent:.6f}, calls {bill.recorded:.6f}, server {bill.usd:.6f}; by kills {bill.lost_usd:.6f}",
         ),
+        (
+            "the same bill as undisturbed",
+            abs(bill.usd - calm.outcome.usd) < 1e-6,
+            f"{calm.outcome.usd:.6f} undisturbed",
+        ),
         ("started by hand only after a kill", not by_hand, f"{len(by_hand)} times {by_hand[:2]}"),
     ]
 
