@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.clients.installed import PACKAGES, CannotInstall, install
-from benchmarks.clients.recipes import RECIPES, environment_of, has_shorthands, role, shorthand
+from benchmarks.clients.recipes import RECIPES, environment_of, role, schema_with_shorthands, shorthand
 from benchmarks.clients.searched import Outcome, Search
 from tests.kit.scripted_models import ASIDE, PRICES, ScriptedModels, serving
 
@@ -86,12 +86,14 @@ def try_client(
     folder: Path,
     expected: Outcome,
     everywhere: bool = False,
-    shorthands: bool = False,
+    schema: str = "",
 ) -> Tried:
     """Run one search; `everywhere`: the client has all four roles, and otherwise the code alone."""
     with serving(ScriptedModels()) as models:
         clients = ROLES if everywhere else ("coder",)
-        own = {name: shorthand(client) if shorthands else role(client, program, name == "coder") for name in clients}
+        own = {
+            name: shorthand(client, schema) if schema else role(client, program, name == "coder") for name in clients
+        }
         roles = {**dict.fromkeys(ROLES, plain(models.url)), **own}
         search = Search(folder, roles)
         search.write_spec(**WAYS[way](search))
@@ -157,7 +159,7 @@ def main() -> int:
     rows: list[Tried] = []
     with TemporaryDirectory(prefix="coppice-bench-") as made:
         folder = Path(made)
-        shorthands = has_shorthands(folder)
+        schema = schema_with_shorthands(folder)
         expected = {way: reference(folder / f"reference {way}", way) for way in WAYS if way in [*ways, "coder"]}
         for client in options.clients.split(","):
             try:
@@ -171,7 +173,7 @@ def main() -> int:
                     continue
                 known = "coder" if everywhere else way
                 place = folder / f"{client} {way}"
-                rows.append(try_client(client, program, known, place, expected[known], everywhere, shorthands))
+                rows.append(try_client(client, program, known, place, expected[known], everywhere, schema))
                 print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
     print("Versions: " + ", ".join(f"{package.name} {package.version}" for package in PACKAGES.values()) + "\n")
     print(table(rows))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PRICE = {"input": 1.25, "output": 10.0}
+CACHED = 0.125
 KEY = "sk-no-key-of-anyone"
 
 
@@ -115,10 +116,11 @@ def role(client: str, program: Path, edits: bool = True) -> dict[str, Any]:
     }
 
 
-def shorthand(client: str) -> dict[str, Any]:
+def shorthand(client: str, schema: str) -> dict[str, Any]:
     """The same by the product's own recipe; the program is found by PATH."""
     recipe = RECIPES[client]
-    priced = {"price": PRICE} if "price" in recipe.keys else {}
+    price = {**PRICE, "cached": CACHED} if '"cached"' in schema else PRICE
+    priced = {"price": price} if "price" in recipe.keys else {}
     return {"backend": client, "model": recipe.model, "pass": ["TMPDIR"], "timeout": "3m", **priced}
 
 
@@ -126,8 +128,8 @@ def environment_of(client: str, url: str) -> dict[str, str]:
     return dict(RECIPES[client].env(url))
 
 
-def has_shorthands(root: Path) -> bool:
-    """Check if this version of the product knows `backend: claude` and the others."""
+def schema_with_shorthands(root: Path) -> str:
+    """The product's schema if it knows `backend: claude` and the others; otherwise empty."""
     command = [sys.executable, "-m", "pipeline", "schema"]
     schema = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-    return all(f'"{client}"' in schema for client in RECIPES)
+    return schema if all(f'"{client}"' in schema for client in RECIPES) else ""
