@@ -31,7 +31,7 @@ def knob_file(knob: int, value: int = 0) -> tuple[str, str]:
 ROLES = {
     "ideas": re.compile(r"Propose ONE idea"),
     "planner": re.compile(r"Plan how to implement one idea"),
-    "coder": re.compile(r"Implement one idea in the program"),
+    "coder": re.compile(r"Implement one idea in a program"),
     "reviewer": re.compile(r"Review a change to a program"),
 }
 ASIDE = "aside"
