@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.core.graph import Target
 from pipeline.core.text import duration, plural
 from pipeline.tree.rules.positions import SCORING_STAGES, depth_of
+from pipeline.tree.rules.prompts import DEFAULT_REPAIRS
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.spec.roles import PAID_BACKENDS, is_price_unknown
 from pipeline.tree.targets.builder import planned_config
@@ -82,11 +83,13 @@ def _paid_roles(targets: Sequence[Target]) -> Iterator[tuple[str, Mapping[str, A
 
 
 def _calls_text(targets: Sequence[Target]) -> Iterator[str]:
-    """The most calls of each role for one evaluation, all rounds and retries included."""
+    """The most calls of each role for one evaluation: all rounds, corrections of an answer, and retries."""
     implement = next(target for target in targets if target.stage == "implement")
-    rounds, retries = implement.params["max_review_rounds"] + 1, implement.limits.retries + 1
-    for name, _ in _paid_roles(targets):
-        number = retries * (rounds if name in ("coder", "reviewer") else 1)
+    tests, retries = implement.params["limits"].get("tests", {"rounds": 0}), implement.limits.retries + 1
+    rounds = 1 + int(implement.params["max_review_rounds"]) + int(tests["rounds"])
+    for name, role in _paid_roles(targets):
+        repairs = role.get("max_repairs", DEFAULT_REPAIRS) if name == "coder" else 0
+        number = retries * (1 + repairs) * (rounds if name in ("coder", "reviewer") else 1)
         yield f"{number} of {name} for each evaluation"
 
 
