@@ -33,7 +33,7 @@ def test_the_cost_is_what_the_evaluations_may_cost_at_most_and_never_above_the_b
     assert "cost: at most 0.70 USD (the budget), tokens: nothing bounds it: `budget: tokens` would" in outlook(search)
     assert "calls: at most 18 of coder for each evaluation" in outlook(search), "3 rounds, 2 corrections, 1 retry"
     search.spec(tests={"run": ["true"]}, roles={**ASKED, "coder": {**ASKED["coder"], "max_repairs": 0}})
-    assert "calls: at most 2 of coder for each evaluation" in outlook(search), "once more when the tests have failed"
+    assert "calls: at most 8 of coder for each evaluation" in outlook(search), "once more when the tests have failed"
 
 
 def test_plan_says_that_nothing_bounds_a_bill_of_unknown_price(project: Project) -> None:
