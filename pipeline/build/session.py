@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from pipeline.build import project
 from pipeline.build.make import Maker
-from pipeline.core.graph import Graph, Target, step_of
+from pipeline.core.graph import ALONE, Graph, Target, step_of
 from pipeline.core.outcome import FAILED
 from pipeline.core.text import printable_line
 from pipeline.errors import SpecError, did_you_mean
@@ -103,7 +103,8 @@ class BuildSession:
 
     def room_places(self) -> dict[str, int]:
         """Collect the places of all rooms, by `run:room`."""
-        return {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
+        own = {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
+        return {**own, ALONE: 1}
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Find, in what `wanted` needs, the targets that are in doubt or made from such."""

@@ -11,4 +11,5 @@ job       the job of a stage; the workers and shared resources of a build
 confine   keeps a command from writing to a project and reading what is sealed
 landlock  the system calls of confinement
 lock      one builder a run: the lock, its holder and heartbeat, takeover
+exclusive the machine for oneself, for commands that time things
 load      how many CPUs we may use, and how busy they are"""

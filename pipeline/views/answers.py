@@ -191,6 +191,7 @@ def limit_rows(limits: Limits, places: Mapping[str, int]) -> Iterator[TextRow]:
     yield "timeout", [] if limits.timeout is None else [duration(limits.timeout)]
     yield "retries", [str(limits.retries)] if limits.retries else []
     yield "room", [f"{room_label(room)}, {places[room]} at once" for room in limits.rooms]
+    yield "exclusive", ["it runs alone on its machine"] if limits.exclusive else []
 
 
 def read_lines(makers: Mapping[str, str]) -> list[str]:

@@ -83,7 +83,8 @@ class Blocks(NamedTuple):
 
 class Sweep(NamedTuple):
     """`configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed}
-    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see."""
+    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see.
+    `exclusive`: it times things, and runs alone on its machine."""
 
     command: CheckoutCommand
     mode: str
@@ -92,6 +93,7 @@ class Sweep(NamedTuple):
     blocks: Blocks | None = None
     seed: int | None = None
     held: tuple[int, ...] = ()
+    exclusive: bool = False
 
     @property
     def grid(self) -> int | None:

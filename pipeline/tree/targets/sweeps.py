@@ -60,6 +60,7 @@ class SweepPart(NamedTuple):
         sealed = {f"in.{port}": paths for port, paths in self.reads.items()}
         reads = {"tree": self.tree, **command_files(command), **sealed, **draft.protected_reads}
         limits = draft.limits(self.where, command.timeout)
+        limits = limits._replace(exclusive=draft.spec.sweep.exclusive and not draft.spec.dry_run)
         return draft.target(f"{self.where}.{name}", stage, reads, writes, params, limits, command.line)
 
 
