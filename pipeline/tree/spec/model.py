@@ -169,6 +169,13 @@ class ProtectKeys(NamedTuple):
     line: int = 0
 
 
+class GivenBaseline(NamedTuple):
+    """The file with the root's results, which are not measured then."""
+
+    path: str
+    line: int
+
+
 class TreeSpec(NamedTuple):
     """`plain`: `repo` is no repository, its files are what the search starts from.  `at_once`: evaluations."""
 
@@ -193,6 +200,7 @@ class TreeSpec(NamedTuple):
     protect: ProtectKeys = ProtectKeys()
     cascade: Cascade | None = None
     holdout: HoldoutKeys | None = None
+    given: GivenBaseline | None = None
     sources: Mapping[str, int] = {}
 
     @property
