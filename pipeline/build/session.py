@@ -130,7 +130,8 @@ class BuildSession:
         if os.path.islink(path):
             hint = "it is a symbolic link that leads nowhere"
         missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
-        return SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {hint}")
+        spec = self.plans[target.run].spec
+        return SpecError(f"{spec}:{project.line_of_path(spec, path, target.line)}: {missing}; {hint}")
 
     def _check_folders(self, todo: Collection[int]) -> None:
         """Check that no output leaves the run's folder through a symbolic link."""
