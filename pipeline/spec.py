@@ -93,6 +93,22 @@ class Item:
             seen.add(key.value)
             yield key.value, Item(self.file, value)
 
+    def words(self) -> Iterator[tuple[int, str]]:
+        """All values below that are words, each with its line; keys are none."""
+        seen: set[int] = set()
+        left = [self.node]
+        while left:
+            node = left.pop()
+            if id(node) in seen:  # an alias
+                continue
+            seen.add(id(node))
+            if isinstance(node, yaml.MappingNode):
+                left += [value for _, value in node.value]
+            elif isinstance(node, yaml.SequenceNode):
+                left += node.value
+            else:
+                yield Item(self.file, node).line, node.value
+
     def fields(self, what: str, allowed: Iterable[str], required: Iterable[str] = ()) -> dict[str, Item]:
         """A mapping with known keys only."""
         allowed = tuple(allowed)

@@ -197,6 +197,14 @@ def _freeze(plan: RunPlan) -> None:
         write_whole(f"{folder}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
 
 
+def line_of_path(spec: str, path: str, near: int) -> int:
+    """The line of a spec that names a path: the nearest to `near`, which it is if the spec does not have it so."""
+    if not (spec.endswith((".yaml", ".yml")) and os.path.isfile(spec)):  # the plan of a command's options
+        return near
+    named = [line for line, word in parse_spec(spec).words() if os.path.normpath(word.strip() or ".") == path]
+    return min(named, key=lambda line: (abs(line - near), line), default=near)
+
+
 def file_content(path: str) -> bytes:
     """Content of a file that the user named."""
     try:

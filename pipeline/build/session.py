@@ -11,7 +11,7 @@ from contextlib import suppress
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.make import Maker
-from pipeline.core.graph import Graph, Target, step_of
+from pipeline.core.graph import ALONE, Graph, Target, step_of
 from pipeline.core.outcome import FAILED
 from pipeline.core.text import printable_line
 from pipeline.errors import SpecError, did_you_mean
@@ -108,7 +108,8 @@ class BuildSession:
 
     def room_places(self) -> dict[str, int]:
         """Collect the places of all rooms, by `run:room`."""
-        return {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
+        own = {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
+        return {**own, ALONE: 1}
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Find, in what `wanted` needs, the targets that are in doubt or made from such."""
@@ -139,7 +140,8 @@ class BuildSession:
         if os.path.islink(path):
             hint = "it is a symbolic link that leads nowhere"
         missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
-        return SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {hint}")
+        spec = self.plans[target.run].spec
+        return SpecError(f"{spec}:{project.line_of_path(spec, path, target.line)}: {missing}; {hint}")
 
     def _check_folders(self, todo: Collection[int]) -> None:
         """Check that no output leaves the run's folder through a symbolic link."""

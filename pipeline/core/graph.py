@@ -59,6 +59,9 @@ def covers_below(pattern: str, folder: str) -> bool:
     return False
 
 
+# The room of all exclusive targets: who has its one place has the build for itself.
+ALONE = "alone"
+
 # A port is a name with the paths behind it; pairs rather than a dict, to be small a hundred thousand times.
 Ports = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -70,6 +73,7 @@ class Limits(NamedTuple):
     retries: int = 0
     rooms: tuple[str, ...] = ()
     patience: float | None = None  # seconds to wait for what is out; None where nothing is waited for
+    exclusive: bool = False  # it times things: it runs alone on its machine
 
 
 class Target(NamedTuple):
@@ -226,7 +230,8 @@ def _one_cycle(listed: Sequence[Target], writer: Mapping[str, int], waits: Seque
 
 def rooms_of(target: Target) -> tuple[str, ...]:
     """List the rooms in which a target needs a place; none for a target that may run anywhere."""
-    return tuple(f"{target.run}:{room}" for room in target.limits.rooms)
+    own = tuple(f"{target.run}:{room}" for room in target.limits.rooms)
+    return (*own, ALONE) if target.limits.exclusive else own
 
 
 def room_label(room: str) -> str:

@@ -9,13 +9,18 @@ States of a target here:
     left     -> finished  `finish`, well or not
     left     -> ready     `make_ready`
 
-A waiting or ready target holds no place."""
+A waiting or ready target holds no place.
+
+A target in the room ALONE runs beside no other.  As soon as one is ready, nothing else starts: it waits until what runs
+has left, so that it cannot be overtaken for ever, and those that are ready by then go first, one after the other."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
+
+from pipeline.core.graph import ALONE
 
 BlockedTarget = tuple[int, tuple[int, ...]]  # a target that cannot run, those directly above it that are to blame
 
@@ -29,7 +34,8 @@ class Schedule:
         self.waits: dict[int, int] = {}
         self.readers: dict[int, list[int]] = {}
         self.rooms_of = rooms_of
-        self.free = dict(rooms)
+        self.free = {**rooms, ALONE: 1}
+        self.running = 0  # started, and not left
         self.ready: dict[tuple[str, ...], list[int]] = {}
         self.failed_above: dict[int, list[int]] = {}
         for i, needs in above.items():
@@ -42,14 +48,19 @@ class Schedule:
 
     def start(self) -> int | None:
         """The next target to start, its places in rooms taken; None when none may start now."""
+        alone = [rooms for rooms, queue in self.ready.items() if queue and ALONE in rooms]
+        if not self.free[ALONE] or (alone and self.running):
+            return None
         best: tuple[str, ...] | None = None
-        for rooms, queue in self.ready.items():
+        for rooms in alone or self.ready:
+            queue = self.ready[rooms]
             has_place = queue and all(self.free.get(room, 1) > 0 for room in rooms)
             if has_place and (best is None or queue[0] < self.ready[best][0]):
                 best = rooms
         if best is None:
             return None
         self._add_places(best, -1)
+        self.running += 1
         return heappop(self.ready[best])
 
     def _add_places(self, rooms: tuple[str, ...], number: int) -> None:
@@ -64,6 +75,7 @@ class Schedule:
     def release(self, index: int) -> None:
         """Release the places of a target that needs them no longer."""
         self._add_places(self.rooms_of.get(index, ()), 1)
+        self.running -= 1
 
     def finish(self, index: int, ok: bool) -> list[BlockedTarget]:
         """Free those that waited for this one; the ones that can never run are returned, nearest first."""

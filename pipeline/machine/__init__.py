@@ -12,4 +12,5 @@ confine   keeps a command from writing to a project and reading what is sealed
 patience  what is out: pauses that grow, one caller that tries, an end
 landlock  the system calls of confinement
 lock      one builder a run: the lock, its holder and heartbeat, takeover
+exclusive the machine for oneself, for commands that time things
 load      how many CPUs we may use, and how busy they are"""

@@ -194,6 +194,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         fixed = {n: v for n, v in {**env.fixed, **own.fixed}.items() if n not in own.passed}
         env = Env(fixed, tuple(sorted({*env.passed, *own.passed} - {*fixed})))
     argv, shell = keys["run"]
+    room = (_room(keys["room"], what, rooms),) if "room" in keys else ()
     step = Step(
         name=name,
         keys=keys,
@@ -205,7 +206,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         reads=keys["reads"],
         writes=keys["writes"],
         env=env,
-        limits=Limits(keys["timeout"], keys["retries"], (_room(keys["room"], what, rooms),) if "room" in keys else ()),
+        limits=Limits(keys["timeout"], keys["retries"], room, keys["exclusive"]),
         by_content=keys["by_content"],
     )
     check_names(step)
@@ -315,6 +316,9 @@ STEP = Table(
     Field("retries", fields.count(0, 1000), "how often a failure is tried again at once", 0),
     Field("room", fields.as_item(fields.any_of(fields.count(1).schema, {"type": "string"})),
           "at most so many of this step at once: a number, or the name of a room of `rooms`"),
+    Field("exclusive", fields.BOOLEAN, default=False, help=
+          "`true`: it times things, so it runs alone: beside nothing else of its build, nor beside what is exclusive "
+          "in other builds of the same user on this machine"),
     Field("by_content", fields.BOOLEAN, "`true`: names of the inputs do not count, only their contents", False),
     rules={"oneOf": [{"required": ["run"]}, {"required": ["call"]}]},
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
+from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.failures import describe_exit, describe_start_failure
 from pipeline.machine.job import Job, Stage, StageFailed
 from pipeline.machine.process import Exit
@@ -18,7 +19,8 @@ def run_command(job: Job) -> None:
     command = fill_argv(params["argv"], paths) if shell is None else ["/bin/sh", "-c", shell]
     env = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
     try:
-        ended = job.processes.run(command, env, job.log, job.target.limits.timeout)
+        with exclusive_machine(job):
+            ended = job.processes.run(command, env, job.log, job.target.limits.timeout)
     except OSError as error:
         raise StageFailed(*describe_start_failure(error, command[0])) from error
     if ended != Exit(0):
@@ -36,7 +38,8 @@ def call_function(job: Job) -> None:
         "writes": _ports_or_list(job.writes, "out"),
         "with": params["with"],
     }
-    reply = job.workers.call(request, env, job.log, job.target.limits.timeout)
+    with exclusive_machine(job):
+        reply = job.workers.call(request, env, job.log, job.target.limits.timeout)
     if isinstance(reply, Exit):
         raise StageFailed(*describe_exit(reply, job.target.limits.timeout))
     if reply:

@@ -8,7 +8,7 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
 
@@ -66,14 +66,7 @@ def _acquire(fd: int, mode: int, path: str, patience: float) -> None:
     is released with it."""
     if try_lock(fd, mode):
         return
-    got = Event()
-
-    def wait(own: int) -> None:
-        with closing(os.fdopen(own)):
-            fcntl.flock(own, mode)
-            got.set()
-
-    Thread(target=wait, args=[os.dup(fd)], daemon=True).start()
+    got = _lock_in_thread(fd, mode)
     if _wait_within(got, min(SILENT, patience)):
         return
     with suppress(OSError):  # nobody reads it; we wait all the same
@@ -85,6 +78,34 @@ def _acquire(fd: int, mode: int, path: str, patience: float) -> None:
     if LockWaits.stopping:
         raise RunLocked(f"{path}: still locked by {who} when the build was stopped")
     raise RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
+
+
+def _lock_in_thread(fd: int, mode: int) -> Event:
+    """Start to wait for a lock; the event is set when we have it."""
+    got = Event()
+
+    def wait(own: int) -> None:
+        with closing(os.fdopen(own)):
+            fcntl.flock(own, mode)
+            got.set()
+
+    Thread(target=wait, args=[os.dup(fd)], daemon=True).start()
+    return got
+
+
+def wait_for_lock(fd: int, stopping: Callable[[], bool], say: Callable[[str], None]) -> bool:
+    """Wait for a lock however long it takes; False when the build stops first.  `say` hears who has it."""
+    if try_lock(fd):
+        return True
+    got, silent_until = _lock_in_thread(fd, fcntl.LOCK_EX), time.monotonic() + SILENT
+    said = False
+    while not got.wait(WAKE_SECONDS):
+        if stopping():
+            return False
+        if not said and time.monotonic() > silent_until:
+            said = True
+            say(lock_holders(fd))
+    return True
 
 
 def _wait_within(got: Event, seconds: float) -> bool:

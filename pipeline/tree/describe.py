@@ -35,6 +35,8 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     if cascade:
         first = f"cascade: all of them on {cascade['blocks']} of {len(params['blocks']['ids'])} blocks, "
         yield f"{first}the {cascade['keep']} best of a depth on the others"
+    if "baseline_csv" in params:
+        yield f"baseline: given by {params['baseline_csv']}, not measured here"
     words = {"evals": "{} evaluations", **COSTS, "seconds": "{:g} s of work"}
     if limits := [words[name].format(most) for name, most in budget.items() if most is not None]:
         yield f"budget: {', '.join(limits)}"

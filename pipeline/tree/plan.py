@@ -22,7 +22,9 @@ def plan(spec: TreeSpec) -> Iterator[Target]:
     if draft.protected_reads:
         yield depths.protect_target(draft)
     yield from sweeps.precheck_targets(draft, ROOT)
-    if spec.cascade:
+    if draft.baseline:
+        yield sweeps.given_target(draft, draft.baseline)
+    elif spec.cascade:
         yield from sweeps.joined_targets(draft, ROOT)
     else:
         yield from sweeps.sweep_targets(sweeps.whole_sweep(draft, ROOT))

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from pipeline import spec_fields as fields
+from pipeline.errors import SpecError
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table, Values
 from pipeline.store.state import signature
@@ -16,7 +17,7 @@ from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.positions import GIVEN_IDEAS, RunLayout
 from pipeline.tree.rules.scoring import RUN
 from pipeline.tree.spec import checks, sweep
-from pipeline.tree.spec.model import MANUAL, PATCHES, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
+from pipeline.tree.spec.model import MANUAL, PATCHES, GivenBaseline, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
 from pipeline.tree.spec.roles import FREE_PRICE, PAID_BACKENDS, ROLES_READER, is_price_unknown
 from pipeline.tree.spec.score import METRICS_SCHEMA, SCORE, read_rules
 
@@ -79,6 +80,8 @@ SPEC = Table(
     Field("checks", fields.as_item(fields.names_of(checks.CHECK.schema, least=1)),
           "name: command, each of which must end with 0 before the sweep: [below](#keys-of-a-check)"),
     Field("sweep", fields.as_item(sweep.SWEEP.schema), "the command that measures, and the configs", needed=True),
+    Field("baseline_csv", fields.as_item(fields.SOME_TEXT),
+          "a file with the results of the start, which are then not measured: [below](#a-given-baseline)"),
     Field("sweep_config_limit", fields.count(1), without="all", value="N", help=
           "sweep and score only configs with a `config_id` below it, on both sides of every comparison"),
     Field("cascade", fields.as_item(sweep.CASCADE.schema), "which ideas are measured on all blocks, see below"),
@@ -168,7 +171,28 @@ def read(item: Item, name: str) -> TreeSpec:
     )
     _check(spec, top)
     _check_prices(spec, top)
-    return spec
+    return _with_baseline(spec, top["baseline_csv"]) if "baseline_csv" in top else spec
+
+
+def _with_baseline(spec: TreeSpec, item: Item) -> TreeSpec:
+    """The spec with the file of the root's results, checked unless it is yet to be made, or a dry run needs none."""
+    path = os.path.normpath(item.text("baseline_csv"))
+    spec = spec._replace(baseline=GivenBaseline(path, item.line))
+    if spec.dry_run or path.startswith("runs/"):
+        return spec
+    from pipeline.store.state import signature  # here: most specs give no results
+    from pipeline.tree.run.baseline import baseline_mistake
+    from pipeline.tree.targets.builder import TargetBuilder
+
+    seen = signature(path)  # before it is read
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError as error:
+        item.wrong(f"baseline_csv: {path}: {error.strerror}; name a CSV with the results of the start")
+    if why := baseline_mistake(TargetBuilder(spec).completeness_params(), path, content):
+        raise SpecError(why)
+    return spec._replace(sources={**spec.sources, path: seen})
 
 
 def _given_ideas(run: str) -> tuple[dict[str, int], frozenset[str]]:

@@ -18,6 +18,7 @@ from pipeline.tree.holdout import holdout_stage
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
+from pipeline.tree.run.baseline import given_stage
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.ideas import idea_stage, recorded_ideas_stage
 from pipeline.tree.run.implement import by_hand_stage, implement_stage
@@ -81,6 +82,7 @@ _STAGES = {
     "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables, paid=True),
     "test": Stage("tree.test/1", test_stage, passed=passed_variables, paid=True),
     "checks": Stage("tree.checks/1", check_stage, passed=passed_variables, paid=True),
+    "given": Stage("tree.given/1", given_stage),
     "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables, paid=True),
     "row": Stage("tree.row/1", row_stage, passed=passed_variables, paid=True),
     "holdout": Stage("tree.holdout/1", holdout_stage),

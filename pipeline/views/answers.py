@@ -193,6 +193,7 @@ def limit_rows(limits: Limits, places: Mapping[str, int]) -> Iterator[TextRow]:
     yield "retries", [str(limits.retries)] if limits.retries else []
     yield "patience", [] if limits.patience is None else [f"{duration(limits.patience)} with what is out"]
     yield "room", [f"{room_label(room)}, {places[room]} at once" for room in limits.rooms]
+    yield "exclusive", ["it runs alone on its machine"] if limits.exclusive else []
 
 
 def read_lines(makers: Mapping[str, str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.core.graph import ALONE
 from pipeline.core.schedule import Schedule
 
 
@@ -34,7 +35,7 @@ Check = Callable[[Case, Run, list[int]], None]
 def cases(draw: st.DrawFn) -> Case:
     count = draw(st.integers(1, 12))
     above = {i: draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else [] for i in range(count)}
-    some = st.lists(st.sampled_from(["gpu", "light", "none such"]), max_size=3, unique=True).map(tuple)
+    some = st.lists(st.sampled_from(["gpu", "light", "none such", ALONE]), max_size=3, unique=True).map(tuple)
     rooms_of = {i: rooms for i in range(count) if (rooms := draw(some))}
     rooms = {"gpu": draw(st.integers(1, 2)), "light": draw(st.integers(1, 3))}
     bad = draw(st.sets(st.integers(0, count - 1), max_size=3))
@@ -89,8 +90,33 @@ def test_no_room_is_ever_overfull(case: Case, at_once: int) -> None:
 
 
 @given(cases())
+def test_an_exclusive_target_never_runs_beside_another(case: Case) -> None:
+    def check(case: Case, _: Run, running: list[int]) -> None:
+        assert len(running) < 2 or not any(ALONE in case.rooms_of.get(i, ()) for i in running)
+
+    played(case, check)
+
+
+@given(cases())
+def test_nothing_overtakes_an_exclusive_target_that_is_ready(case: Case) -> None:
+    """What runs may end, but what starts next is exclusive, too: it cannot wait for ever."""
+    waited: list[int] = []  # how many had started when an exclusive one was first seen to wait
+
+    def check(case: Case, run: Run, _: list[int]) -> None:
+        good, known = set(run.ended) - case.bad, {*run.started, *run.blocked}
+        ready = [i for i in case.above if i not in known and good.issuperset(case.above[i])]
+        if any(ALONE in case.rooms_of.get(i, ()) for i in ready):
+            waited.append(len(run.started))
+
+    run = played(case, check)
+    assert all(ALONE in case.rooms_of.get(run.started[count], ()) for count in waited)
+
+
+@given(cases())
 def test_a_full_room_never_holds_back_the_work_of_another(case: Case) -> None:
     """When nothing more may start, whatever is ready waits for a full room of its own."""
+    rooms_of = {i: tuple(room for room in rooms if room != ALONE) for i, rooms in case.rooms_of.items()}
+    case = case._replace(rooms_of=rooms_of)
 
     def check(case: Case, run: Run, running: list[int]) -> None:
         good = set(run.ended) - case.bad

@@ -149,6 +149,7 @@ READER_ONLY = {
     "what is on the disk, or made by a step": [
         "call of a file that is missing",
         "a missing input",
+        "a missing input among several",
         "a missing folder",
         "pattern without a match",
         "reads what no step writes",

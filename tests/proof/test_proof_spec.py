@@ -79,5 +79,5 @@ def test_a_bank_that_is_not_there_is_told_before_anything_runs(project: Project)
     project.spec("x", LEAST)
     said = project.call("x")
     assert said.code == 2
-    assert "specs/x.yaml:1: bank.jsonl is missing, which x:bank reads" in said.err
+    assert "specs/x.yaml:2: bank.jsonl is missing, which x:bank reads" in said.err
     assert not (project.root / "runs/.ledger").exists()

@@ -132,6 +132,7 @@ def node_entry(records: RunRecords, place: positions.NodePlace, receipts: Receip
         "baseline_results_csv_path": at.csv(place),
         "baseline_results_csv_sha256": records.sha(at.csv(place)),
         "metrics": node_means(records, place),
+        **({"given_by": config["baseline_csv"]} if place == positions.ROOT and "baseline_csv" in config else {}),
         "sweep_config_limit": config["sweep_config_limit"],
         "idea_chain": idea_chain(records, origin),
         "node_ideas_dir": folders[-1],

@@ -80,7 +80,7 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     shape = shape_of(config)
     recorded, paired = config["backends"]["ideas"] == PATCHES, config["method"] == PAIRED
     before = {"test": config["tests"], "checks": config["checks"] or config["protect"]}
-    swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep_names("d0.n0", config)]
+    swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_root_sweep_names(config)]
     swept += ["protected"] if config["protect"] else []
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
     by_hand, cascade = config["backends"]["coder"] == MANUAL, config["cascade"]
@@ -105,6 +105,10 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
         found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in shape.places(depth + 1)]
     return found | {"validate": ["report"]}
+
+
+def _root_sweep_names(config: Mapping[str, Any]) -> Iterable[str]:
+    return ["d0.n0.sweep"] if config.get("baseline_csv") else _sweep_names("d0.n0", config)
 
 
 def _sweep_names(where: str, config: Mapping[str, Any]) -> Iterator[str]:

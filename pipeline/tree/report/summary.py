@@ -28,6 +28,7 @@ from pipeline.tree.rules.beam import FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
 
 IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
+GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 
 Manifest = Mapping[str, Any]
@@ -325,6 +326,7 @@ def _opening(manifest: Manifest, best: str) -> list[str]:
         *([DRY_RUN_NOTE, ""] if config["dry_run"] else []),
         f"{stop}, {state['current_depth']} of {config['max_depth']} depths done. Evaluations: {counts}.",
         *(["", _best(manifest, best)] if best else []),
+        *(["", GIVEN_NOTE.format(config["baseline_csv"])] if "baseline_csv" in config else []),
     ]
 
 

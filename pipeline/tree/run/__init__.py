@@ -10,6 +10,7 @@ command    running a command of the spec in a clean checkout
 canary     data cut off, and whether earlier decisions change
 measure    the stages test, checks, sweep, row and gather
 verdicts   the stages score, pair, weigh, settle, cascade and join
+baseline   the stage given: the root's results from a file, checked
 noise      noise of the measurements, for `coppice calibrate`
 prompting  what prompts are made of: records, files, the brief
 ideas      asking a role, and the stages that get ideas

@@ -15,6 +15,7 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
+from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree
@@ -146,7 +147,9 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
     names = [*([part] if part else []), *([] if step == "sweep" else [step])]
     output = ".".join([positions.RunLayout(job.target.run).of_position(where, "out"), *names])
     request = CommandRequest(where, ".".join([str(where), *names]), output, values, log, wants)
-    done = run_command(job, request._replace(keep_checkout=bool(limits.get("keep_checkout")), configs=_configs(job)))
+    request = request._replace(keep_checkout=bool(limits.get("keep_checkout")), configs=_configs(job))
+    with exclusive_machine(job):
+        done = run_command(job, request)
     if not done.ok and not isinstance(where, positions.EvalSlot):
         keep_printed(job, log)
         if part == positions.HOLDOUT_PART:

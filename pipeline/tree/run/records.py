@@ -85,7 +85,7 @@ class StepRecord(NamedTuple):
 
 class SweepRecord(NamedTuple):
     """The end of a sweep: it ties code and results together.  `stopped_after`: the blocks measured before a cascade
-    stopped it, or 0."""
+    stopped it, or 0.  `given`: the results are from a file, and were not measured here."""
 
     status: str
     why: str
@@ -93,6 +93,7 @@ class SweepRecord(NamedTuple):
     tree: str
     csv_sha256: str
     stopped_after: int | None = None
+    given: bool | None = None
 
 
 class CommandCost(NamedTuple):

@@ -89,7 +89,8 @@ class Blocks(NamedTuple):
 
 class Sweep(NamedTuple):
     """`configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed}
-    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see."""
+    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see.
+    `exclusive`: it times things, and runs alone on its machine."""
 
     command: CheckoutCommand
     mode: str
@@ -98,6 +99,7 @@ class Sweep(NamedTuple):
     blocks: Blocks | None = None
     seed: int | None = None
     held: tuple[int, ...] = ()
+    exclusive: bool = False
 
     @property
     def grid(self) -> int | None:
@@ -174,6 +176,13 @@ class ProtectKeys(NamedTuple):
     line: int = 0
 
 
+class GivenBaseline(NamedTuple):
+    """The file with the root's results, which are not measured then."""
+
+    path: str
+    line: int
+
+
 class TreeSpec(NamedTuple):
     """`plain`: `repo` is no repository, its files are what the search starts from.  `at_once`: evaluations."""
 
@@ -199,6 +208,7 @@ class TreeSpec(NamedTuple):
     protect: ProtectKeys = ProtectKeys()
     cascade: Cascade | None = None
     holdout: HoldoutKeys | None = None
+    baseline: GivenBaseline | None = None
     sources: Mapping[str, int] = {}
     given: frozenset[str] = frozenset()  # slots with an idea that a person gave
     replicate: int | None = None

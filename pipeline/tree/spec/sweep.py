@@ -157,7 +157,7 @@ def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
     names = (*COMMON_NAMES, SEED, *(CONFIG_NAMES if mode == PER_CONFIG else SWEEP_NAMES), *sorted(values))
     command = read_command(keys, "sweep", names, timeout)
     repeated = keys["blocks"]
-    found = Sweep(command, mode, configs, limit, repeated)
+    found = Sweep(command, mode, configs, limit, repeated, exclusive=keys["exclusive"])
     _check_whole(keys.at("run"), found)
     if "blocks" in command.uses and (repeated is None or repeated.ids is None):
         keys.wrong("run", "run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
@@ -289,6 +289,9 @@ SWEEP = Table(
           "of a sweep: what repeats the measurement of a config, see below"),
     Field(SEED, fields.count(0, MOST_SEED), default=0, help=
           "of a sweep: what `{seed}` stands for in its command. `coppice calibrate` measures the root with others too"),
+    Field("exclusive", fields.BOOLEAN, default=False, help=
+          "of a sweep: `true` when it times things. It then runs alone on its machine: "
+          "[below](#sweeps-that-time-things)"),
     rules={
         "if": {"properties": {"mode": {"const": PER_CONFIG}}, "required": ["mode"]},
         "then": {"required": ["configs"]},

@@ -30,6 +30,7 @@ class TargetBuilder:
         self.roles: Mapping[str, Params] = dry if spec.dry_run else {name: spec.loop.roles[name] for name in ROLES}
         self.tests = None if spec.dry_run else spec.tests
         self.checks = () if spec.dry_run else spec.checks
+        self.baseline = None if spec.dry_run else spec.baseline  # a dry run makes up all results
         # the port of every target that runs a command of the spec: by it the command is watched
         is_protected = (spec.protect.repo or spec.protect.project) and not spec.dry_run
         self.protected_reads = {"protected": self.at.of_run("protected.json")} if is_protected else {}
@@ -118,6 +119,7 @@ class TargetBuilder:
             "checks": [check.name for check in self.checks],
             "protect": protected if self.protected_reads else [],
             "sweep_mode": spec.sweep.mode,
+            **({"baseline_csv": self.baseline.path} if self.baseline else {}),
             "cascade": spec.cascade and spec.cascade._asdict(),
             "holdout": spec.holdout and {"blocks": len(spec.holdout.blocks), "configs": len(spec.holdout.configs)},
             "max_parallel_evals": spec.at_once,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import FIRST_PART, HOLDOUT_PART, REST_PART, ROOT, EvalSlot, NodePlace
-from pipeline.tree.spec.model import PER_CONFIG, Cascade, CheckoutCommand, HoldoutKeys, Params
+from pipeline.tree.spec.model import PER_CONFIG, Cascade, CheckoutCommand, GivenBaseline, HoldoutKeys, Params
 from pipeline.tree.targets.builder import Paths, TargetBuilder, command_files, command_params
 
 DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
@@ -60,6 +60,7 @@ class SweepPart(NamedTuple):
         sealed = {f"in.{port}": paths for port, paths in self.reads.items()}
         reads = {"tree": self.tree, **command_files(command), **sealed, **draft.protected_reads}
         limits = draft.limits(self.where, command.timeout)
+        limits = limits._replace(exclusive=draft.spec.sweep.exclusive and not draft.spec.dry_run)
         return draft.target(f"{self.where}.{name}", stage, reads, writes, params, limits, command.line)
 
 
@@ -126,6 +127,13 @@ def whole_sweep(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
     name = "checked.txt" if draft.has_checks else "tested.txt" if draft.tests else "tree.txt"
     limit = sweep.grid if sweep.limit is None else sweep.limit
     return SweepPart(draft, where, "", blocks, draft.at.of_position(where, name), configs, limit)
+
+
+def given_target(draft: TargetBuilder, given: GivenBaseline) -> Target:
+    """Takes the root's results from a file, in place of its sweep."""
+    whole = whole_sweep(draft, ROOT)
+    reads: dict[str, Paths] = {"tree": whole.tree, "given": given.path}
+    return draft.target(f"{ROOT}.sweep", "given", reads, whole.files, draft.completeness_params(), line=given.line)
 
 
 def cascade_parts(draft: TargetBuilder, where: EvalSlot | NodePlace) -> tuple[SweepPart, SweepPart]:
