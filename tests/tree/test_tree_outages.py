@@ -475,3 +475,23 @@ def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk:
     project.write("list.hook", "")
     search.build()
     assert not {*measured} & {*search.executed()}
+
+
+def test_a_full_disk_costs_no_answer_that_was_paid(small_disk: Project, model: Callable[..., Model]) -> None:
+    """The disk is full when the coder's answer comes: it is not asked again, neither meanwhile nor afterwards."""
+    ballast = small_disk.root / "ballast"
+
+    def fill(number: int, _role: str) -> None:
+        if number == 1:
+            subprocess.run(f"cat /dev/zero > {ballast}", shell=True, capture_output=True, check=False)
+
+    server = model(fill)
+    search = search_by(small_disk, server, ideas_per_node=1, max_depth=1)
+    with small_disk.popen("run", "x") as build:
+        for _ in range(2):
+            wait_for_line(build, "waits: ")
+        ballast.unlink()
+        out, err = build.communicate(timeout=PATIENCE)
+    assert build.returncode == 0, (out, err)
+    search.build()
+    assert len(server.asked) == 2
