@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import zip_longest
 from queue import SimpleQueue
@@ -218,14 +218,17 @@ class Maker:
             raise StageFailed(describe_unwritten(error), 1) from error
 
     def _store_result(self, work: TargetWork, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
-        """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
+        """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after.
+
+        So they are when the build stops while the store waits for room: they are finished, and paid."""
         target, pauses = work.target, Pauses(work.target.limits.patience or 0.0)
         while True:
             try:
                 self.stores[target.run].put(work.key, paths, outputs, time.time() - work.start, target.name)
             except OSError as error:
-                if error.errno in NO_ROOM and self._await_room(target, describe_unwritten(error), pauses):
-                    continue
+                with suppress(BuildStopping):
+                    if error.errno in NO_ROOM and self._await_room(target, describe_unwritten(error), pauses):
+                        continue
                 return error
             return None
 

@@ -6,13 +6,16 @@ there is overwritten."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from pipeline.core.text import printable_line
 from pipeline.errors import SpecError
 from pipeline.git.repository import RepoLocation, locate_repo
 
@@ -178,13 +181,22 @@ tests:                                    # must pass before anything is measure
   timeout: 10m
 """
 TIMES = 8
+LONGEST_WORDS = 300
 
 
 def search_files(program: Program, folder: str, repo: str, tested: bool) -> dict[str, str]:
     """The files of a first search, by path from the project's folder."""
     column, better = ("value", "higher") if program.number else ("seconds", "lower")
     measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
-    keys = {"words": program.words, "repo": repo, "times": TIMES, "column": column, "better": better}
+    # Any path is a string of JSON, and so of YAML; a plain one needs no quotes.
+    path = repo if re.fullmatch(r"\.*[/\w][/\w.-]*|\.+", repo, re.ASCII) else json.dumps(repo)
+    keys = {
+        "words": printable_line(program.words, LONGEST_WORDS),
+        "repo": path,
+        "times": TIMES,
+        "column": column,
+        "better": better,
+    }
     spec = SPEC.format(**keys, tests=TESTS if tested else "")
     files = {f"specs/{SEARCH}.yaml": spec, "search/measure.py": measure}
     for name, (title, change) in _ideas(program, folder).items():
@@ -223,8 +235,8 @@ def repository_of(code: str, project: str) -> RepoLocation:
     place = locate_repo(code)
     inside = f"{os.path.realpath(project)}/".startswith(f"{place.folder}/")
     if (place.folder != place.top or not place.git_dir) and inside:
-        beside = f"../{os.path.basename(place.folder)}-search"
-        where = "" if code == "." else f"cd {code}; "
+        beside = shlex.quote(f"../{os.path.basename(place.folder)}-search")
+        where = "" if code == "." else f"cd {shlex.quote(code)}; "
         raise SpecError(
             f"init: {code} is no git repository, and a search writes its results into the project: make one beside"
             f" it, {where}coppice init {beside} --kind tree --repo ."
@@ -250,14 +262,14 @@ def notes(
         paths = [*files, os.path.normpath(f"{folder}/runs")]
         if changed := _hide_from_git(place, paths):
             yield f"wrote {changed}: git does not see these files; remove the lines there to commit them"
-    yield f"found: {program.words}; that is what counts"
+    yield f"found: {printable_line(program.words, LONGEST_WORDS)}; that is what counts"
     if suite:
         untested = "a pytest suite, but python3 has no pytest: `tests:` is left out"
         yield f"found: {'a pytest suite, which has to pass (`tests:`)' if tested else untested}"
     else:
         yield "not found: a pytest suite; `tests:` takes any command"
     yield "next:"
-    yield from [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
+    yield from [] if os.path.samefile(folder, ".") else [f"  cd {shlex.quote(folder)}"]
     yield f"  coppice plan {SEARCH}      # what it would do; starts from the last commit, so commit what is not yet"
     yield f"  coppice {SEARCH}           # do it"
 

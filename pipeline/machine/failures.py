@@ -8,7 +8,8 @@ import errno
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pipeline.errors import NO_ROOM
@@ -54,6 +55,16 @@ def describe_unwritten(error: OSError) -> str:
 def full_disk(paths: Iterable[str]) -> str:
     """Describe a full disk among those that are written to; empty if none is."""
     return next((describe_room(path) for path in (*paths, _SCRATCH) if _free_bytes(path) < _FULL), "")
+
+
+@contextmanager
+def lacking_room() -> Iterator[None]:
+    """Let a log lack what there is no room for: what it tells of was paid, and must not be lost with it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
 
 
 def with_full_disk(why: str, paths: Iterable[str]) -> str:

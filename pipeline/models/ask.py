@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from pipeline.errors import cut_text
 from pipeline.machine.confine import Confinement, landlock_version
-from pipeline.machine.failures import describe_exit
+from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.process import (
     BuildStopping,
     Environment,
@@ -131,7 +131,7 @@ def _litter(folder: str, call: Invocation) -> set[str]:
 
 
 def _log(question: Question, text: str) -> None:
-    with open(question.log, "ab") as log:
+    with lacking_room(), open(question.log, "ab") as log:
         log.write(f"{text}\n".encode(errors="replace"))
 
 
@@ -165,7 +165,7 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
         finally:
             errors = _cut_log(question.log, start)
             cut = _cut_file(out)
-            with open(question.log, "ab") as log:
+            with lacking_room(), open(question.log, "ab") as log:
                 copy_redacted(out.fileno(), log, env.secrets)
         if desk.processes.stopping:
             raise BuildStopping  # it may have answered our signal by ending well, half done

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from pipeline.machine.failures import lacking_room
 from pipeline.machine.process import redact_text
 from pipeline.models.complaints import NO_COMPLAINT, REFUSAL_STATUS, parse_json, service_complaint
 from pipeline.models.contract import (
@@ -144,7 +145,8 @@ def ask_endpoint(backend: BackendKeys, question: Question, desk: CallContext) ->
     with open(question.log, "ab", buffering=0) as file:
 
         def log(text: str) -> None:
-            file.write(f"{redact_text(text, secrets)}\n".encode(errors="replace"))
+            with lacking_room():
+                file.write(f"{redact_text(text, secrets)}\n".encode(errors="replace"))
 
         reply, words = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
         what, text = f"{question.role}: {words}", redact_text(reply.body, secrets)

@@ -26,6 +26,7 @@ from pipeline.store.noop import folder
 
 PAUSED, RESUMED, IDEA_GIVEN, ANSWERED = "paused", "resumed", "idea_given", "answered"
 STEERING_LOG = "steering.jsonl"
+LATEST = 253402300800.0  # seconds, the year 10000: a time after that cannot be told
 
 
 def steering_path(run: str) -> str:
@@ -68,15 +69,19 @@ class SteeringLog:
 
 
 def _read_requests(path: str) -> list[Mapping[str, Any]]:
-    """The requests of a log; a torn line was never written."""
+    """The requests of a log; a torn line was never written, and one that is no request asks for nothing."""
     found: list[Mapping[str, Any]] = []
     with open(path, "rb") as file:
         for line in whole_lines(file):
             with suppress(ValueError):
                 request = json.loads(line)
-                if isinstance(request, dict) and "event" in request and "at" in request:
+                if isinstance(request, dict) and isinstance(request.get("event"), str) and _is_time(request.get("at")):
                     found.append(request)
     return found
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < LATEST
 
 
 def claim_slot(run: str, slot: str, given: str) -> bool:

@@ -45,7 +45,8 @@ STEERING_LINES = {
 
 
 def steering_line(run: str, request: Mapping[str, Any]) -> str:
-    return STEERING_LINES[request["event"]].format(run=run, slot=request.get("slot", ""))
+    line = STEERING_LINES.get(request["event"], "{run}: asked for '{event}', which this version does not know")
+    return clean_line(line.format(run=run, slot=request.get("slot", ""), event=request["event"]))
 
 
 def failure_lines(outcome: Outcome) -> list[str]:

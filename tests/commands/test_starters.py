@@ -45,6 +45,16 @@ def test_a_first_search_is_made_for_what_is_there(tmp_path: Path, shape: str) ->
     assert coppice(folder, "plan").returncode == 0
 
 
+@pytest.mark.parametrize("name", ["we: ird #1", "123", "- x", "no", "'q\" {a} ü", "line\nbreak"])
+def test_any_name_of_a_folder_and_of_a_program_will_do(tmp_path: Path, name: str) -> None:
+    repository(tmp_path / name, {f"{name}.sh": "echo done\n"})
+    said = init(tmp_path, "search of it", "--kind", "tree", "--repo", name)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "\n  cd 'search of it'\n" in said.stdout
+    planned = coppice(tmp_path / "search of it", "plan")
+    assert planned.returncode == 0, planned.stderr
+
+
 @pytest.mark.parametrize("shape", ["python", "c"])
 def test_it_runs_to_its_end_and_promotes_none_of_the_changes_that_change_nothing(tmp_path: Path, shape: str) -> None:
     folder = repository(tmp_path / "code", SHAPES[shape][0])

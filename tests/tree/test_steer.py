@@ -92,6 +92,27 @@ def test_a_paused_build_starts_nothing_that_costs_and_decides_the_same_in_the_en
     assert [event["event"] for event in events(search, "paused", "resumed")] == ["paused", "resumed"]
 
 
+def test_a_request_that_nobody_knows_stops_no_build(project: Project) -> None:
+    """Written by a later version, or by hand."""
+    search = steered(project)
+    with building(search) as build:
+        rows = [
+            '{"at": 1, "event": "da\\u001bnce"}',
+            '{"at": 1, "event": ["paused"]}',
+            '{"at": "now", "event": "paused"}',
+            "7",
+        ]
+        project.write("runs/x/steering.jsonl", "".join(f"{row}\n" for row in rows))
+        assert build.stdout is not None
+        assert (
+            next(line for line in build.stdout if "asked" in line)
+            == "x: asked for 'dance', which this version does not know\n"
+        )
+        project.write("go", "")
+        out, err = build.communicate(timeout=PATIENCE)
+    assert build.returncode == 0, (out, err)
+
+
 def test_a_build_that_waits_while_paused_is_ended_as_usual(project: Project) -> None:
     search = steered(project)
     with building(search) as build:

@@ -457,3 +457,41 @@ def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_di
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
     assert [wait["kind"] for wait in events(search, "waiting")][:1] == (["disk full"] if patience else [])
+
+
+def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk: Project, tmp_path: Path) -> None:
+    """Only the store is on the disk that is full."""
+    search = Search(Project(tmp_path / "project"), {"1win": "gain=14"}, patience="1h", store=str(small_disk.root / "s"))
+    project, ballast = search.project, small_disk.root / "ballast"
+    ballast.parent.mkdir(exist_ok=True)
+    project.write("list.hook", f'head -c 99000000 /dev/zero > "{ballast}" 2> "$LIST.err"\n')
+    with project.popen("run", "x") as build:
+        assert "sweep: " in wait_for_line(build, "waits: ")
+        build.send_signal(signal.SIGINT)
+        build.communicate(timeout=PATIENCE)
+    measured = [line for line in search.executed() if line.startswith("sweep")]
+    assert measured
+    ballast.unlink()
+    project.write("list.hook", "")
+    search.build()
+    assert not {*measured} & {*search.executed()}
+
+
+def test_a_full_disk_costs_no_answer_that_was_paid(small_disk: Project, model: Callable[..., Model]) -> None:
+    """The disk is full when the coder's answer comes: it is not asked again, neither meanwhile nor afterwards."""
+    ballast = small_disk.root / "ballast"
+
+    def fill(number: int, _role: str) -> None:
+        if number == 1:
+            subprocess.run(f"cat /dev/zero > {ballast}", shell=True, capture_output=True, check=False)
+
+    server = model(fill)
+    search = search_by(small_disk, server, ideas_per_node=1, max_depth=1)
+    with small_disk.popen("run", "x") as build:
+        for _ in range(2):
+            wait_for_line(build, "waits: ")
+        ballast.unlink()
+        out, err = build.communicate(timeout=PATIENCE)
+    assert build.returncode == 0, (out, err)
+    search.build()
+    assert len(server.asked) == 2

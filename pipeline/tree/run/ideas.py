@@ -18,12 +18,13 @@ import os
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
 from pipeline.errors import NO_ROOM
-from pipeline.machine.failures import describe_unwritten
-from pipeline.machine.job import Job, StageFailed, StageOutage
+from pipeline.git.command import GitProblem
+from pipeline.machine.failures import describe_unwritten, full_disk
+from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
 from pipeline.machine.process import BuildStopping
 from pipeline.models.ask import ask
@@ -40,6 +41,8 @@ from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import sealed_paths
 from pipeline.tree.spec.model import DRY, GIVEN, MANUAL
+
+T = TypeVar("T")
 
 # Keys of a role that may differ where the same service is asked.
 ASKED_DIFFERENTLY = (
@@ -125,14 +128,20 @@ class RoleAsker(NamedTuple):
 
     def keep(self, call: Call) -> None:
         """Keep a call that ended, which may have cost money: a full disk is waited for."""
+        self.when_room(call.role, lambda: self.calls.append(call))
+
+    def when_room(self, role: str, do: Callable[[], T]) -> T:
+        """Do what an answer is kept by, again and again while a disk is full; git has words of its own for that."""
         pauses = Pauses(self.job.target.limits.patience or 0.0)
         while True:
             try:
-                return self.calls.append(call)
-            except OSError as error:
-                if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
+                return do()
+            except (OSError, GitProblem) as error:
+                is_full = error.errno in NO_ROOM if isinstance(error, OSError) else full_disk([self.calls.path])
+                if not is_full or (seconds := pauses.next_pause()) is None:
                     raise
-                self.job.say(Wait(call.role, "disk full", describe_unwritten(error), seconds))
+                why = describe_unwritten(error) if isinstance(error, OSError) else str(error)
+                self.job.say(Wait(role, "disk full", why, seconds))
                 sleep_until(self.job.processes, SimpleQueue(), seconds)
 
     def question(self, role: str, prompt: str, where: str) -> Question:
@@ -150,6 +159,8 @@ class RoleAsker(NamedTuple):
         backend = self.roles[question.role]
         service, outages = self._service(backend), _Outages()
         while True:
+            if full := full_disk([self.calls.path]):  # an answer could not be kept, and would be paid for again
+                raise NoRoom(full)
             try:
                 with service.turn(self.job, question.role) as turn:
                     return self._ask_once(question, turn, check)

@@ -283,7 +283,7 @@ class _Work:
         if answer.patch:  # recorded elsewhere
             self._reset(worktree, answer.patch)
         try:
-            change = self._change(worktree)
+            change = self.asking.when_room("coder", lambda: self._change(worktree))
             self._check_keys(change)
         except CandidateProblem as problem:
             spoilt = CallFailed(str(problem), 1, answer.usage, answer.seconds)
@@ -305,7 +305,7 @@ class _Work:
         self, worktree: Worktree, question: Question, before: bytes, failure: CallFailed
     ) -> tuple[Answer, bytes]:
         """Take what a failed call has changed for its answer; its cost is in the call that failed."""
-        change = self._change(worktree)
+        change = self.asking.when_room("coder", lambda: self._change(worktree))
         if change == before:
             raise failure
         self._check_keys(change)
