@@ -223,6 +223,17 @@ def test_a_failed_test_goes_back_to_the_coder_with_its_output(project: Project, 
         assert "seed 7 is bad" in review(search, 1)
 
 
+def test_a_coder_that_is_asked_anew_hears_nothing_of_tests_of_a_former_time(project: Project) -> None:
+    search = looped(project, "echo gain=12 > plus/a\n", **TESTED)
+    project.write("tests.sh", "! [ -e plus/a ]\n")
+    search.build()
+    assert candidate(search)["test_rounds"] == 1
+    project.write("tests.sh", "true\n")
+    project.call("forget", "x:d0.n0.i0.implement")
+    search.build()
+    assert candidate(search).get("test_rounds") is None
+
+
 def test_changing_how_often_a_coder_hears_of_tests_asks_nobody_again(project: Project) -> None:
     search = looped(project, EDIT, **TESTED)
     search.build()

@@ -137,7 +137,7 @@ class _Work:
         self.known = PromptValues(job.target.run, self.repo.path, self.slot.place, brief, asking.roles)
         path = RunLayout(job.target.run).of_run("protected.json")
         self.protected = load_protected(path) if brief.get("protect") else None
-        self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path))
+        self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path), not os.path.exists(asking.calls.path))
 
     def implementation(self) -> Implementation:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
@@ -358,10 +358,12 @@ class _TestsInRounds:
     """Tests that the coder is told of.  Their ends are kept until the target ends: after a kill the same failure is the
     same question, and its answer was paid for."""
 
-    def __init__(self, job: Job, folder: str) -> None:
+    def __init__(self, job: Job, folder: str, is_new: bool) -> None:
         self.job, self.tests = job, job.target.params["limits"].get("tests", {})
         self.path, self.log = f"{folder}/tests.jsonl", f"{folder}/tests.log"
         self.rounds = int(self.tests.get("rounds", 0))
+        if is_new and os.path.exists(self.path):  # of a time that came to its end; the tests may be others by now
+            os.unlink(self.path)
 
     def failure(self, candidate: Candidate | None) -> str:
         """The words for the coder; empty when the tests pass, or when a protected file was changed."""
