@@ -36,7 +36,8 @@ class Follower(Protocol):
     steered: a person asked something of the run, which is in its steering log; of kinds that STEER
     round_ended: after each round of events, and at least every other second
     take_lines: lines for people since the last call
-    saved_usd: what was recalled or found fresh cost that much when it was made
+    is_saved: what was recalled or found fresh need not be made again; False for what is only there twice
+    saved_usd: what was saved cost that much when it was made
     finish: a text for people at the end"""
 
     def target_started(self, target: Target, new: bool) -> None: ...
@@ -53,6 +54,9 @@ class Follower(Protocol):
 
     def take_lines(self) -> Sequence[str]:
         return ()
+
+    def is_saved(self, target: Target) -> bool:
+        return True
 
     @property
     def saved_usd(self) -> float:

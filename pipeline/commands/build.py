@@ -49,6 +49,9 @@ class FollowerReporter(Reporter):
     def saved_usd(self) -> float:
         return self._follower.saved_usd if self._follower else 0.0
 
+    def is_saved(self, target: Target) -> bool:
+        return self._follower is None or target.run != self._run or self._follower.is_saved(target)
+
     def initialize(self, tasks: Any, selected: Any) -> None:
         own = {i: target for i, target in enumerate(self.build.targets) if target.run == self._run}
         todo = [target for i, target in own.items() if i in self.build.todo]
@@ -99,7 +102,7 @@ class SavingsReporter(Reporter):
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status in self._counts:
             self._counts[outcome.status] += 1
-            self._seconds += outcome.saved
+            self._seconds += outcome.saved if all(each.is_saved(target) for each in self._followers) else 0.0
 
     def complete_run(self) -> None:
         if line := savings_line(self._counts, self._seconds, sum(each.saved_usd for each in self._followers)):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import signal
 import subprocess
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 # Shorter values ("1", "yes") are no secrets, and blotting them out would blot out the log.
 SHORTEST = 4
 CHUNK = 65536
+
+
+# Halves of pairs that stand for no byte of a text that was not UTF-8.
+_NO_BYTE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class Redactor:
@@ -96,7 +101,8 @@ def redacted_output(secrets: Mapping[str, str], log: IO[bytes]) -> Iterator[IO[b
 
 
 def redact_text(text: str, secrets: Mapping[str, str]) -> str:
-    return Redactor(secrets).feed(text.encode(errors="surrogateescape"), last=True).decode(errors="replace")
+    known = _NO_BYTE.sub("\ufffd", text)  # JSON of a service can hold half of a pair
+    return Redactor(secrets).feed(known.encode(errors="surrogateescape"), last=True).decode(errors="replace")
 
 
 def has_ended(child: Popen[bytes]) -> bool:

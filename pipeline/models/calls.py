@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipeline.machine.failures import NOT_NOW
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question, Usage, valid_amount
-from pipeline.store.files import append_lines, whole_lines
+from pipeline.store.files import append_lines, whole_lines, write_whole
 
 CALLS_FILE = "calls.jsonl"
 RETIRED = "calls-"
@@ -120,7 +120,17 @@ class Calls:
         past = sum(each.startswith(RETIRED) for each in os.listdir(folder))
         os.rename(self.path, os.path.join(folder, f"{RETIRED}{past}.jsonl"))
 
-    def append(self, call: Call) -> None:
-        """Append a call; it is on the disk when this returns."""
+    def append(self, *calls: Call) -> None:
+        """Append calls, all or none; they are on the disk when this returns."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        append_lines(self.path, call_line(call), cut=True, durable=True)
+        lines = b"".join(map(call_line, calls))
+        if len(calls) == 1:
+            append_lines(self.path, lines, cut=True, durable=True)
+        else:  # a kill may cut one write between two lines
+            write_whole(self.path, self._whole_lines() + lines)
+
+    def _whole_lines(self) -> bytes:
+        if not os.path.exists(self.path):
+            return b""
+        with open(self.path, "rb") as file:
+            return b"".join(whole_lines(file))

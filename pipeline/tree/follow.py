@@ -111,6 +111,7 @@ class TreeFollower(Follower):
         self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.searching = [*filter(_is_of_search, todo)]
+        self.ahead = {target.name for target in targets if target.name.endswith(".ahead")}
         past = [*records.read_events(self.events)]
         self.known = records.lives_of(past)
         self.steering = SteeringLog(run)
@@ -186,7 +187,7 @@ class TreeFollower(Follower):
         self._append({"event": records.EVENT_WAITING, "eval_id": name and name[0], **wait._asdict()})
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        if target.stage in ASKING_STAGES and outcome.status in (RECALLED, FRESH):
+        if target.stage in ASKING_STAGES and outcome.status in (RECALLED, FRESH) and self.is_saved(target):
             self.usd += _calls_usd(target)
         if target.stage == "report" and outcome.status != FAILED:
             self.reported = True
@@ -260,6 +261,14 @@ class TreeFollower(Follower):
     def take_lines(self) -> Sequence[str]:
         lines, self.lines = self.lines, []
         return lines
+
+    def is_saved(self, target: Target) -> bool:
+        """False for work in its turn that was begun ahead: it is recalled from there, whoever paid for that."""
+        ahead = target.name.replace(".implement", ".ahead")
+        if ahead == target.name or ahead not in self.ahead:
+            return True
+        task = load_if_intact(self.at.of_eval(slot_of(target.name), "ahead/task.json"))
+        return task is None or bool(task["empty"])
 
     @property
     def saved_usd(self) -> float:

@@ -70,6 +70,14 @@ def searched(project: Project, models: Models, code: int = 0, **keys: Any) -> Se
     return search
 
 
+def test_half_of_a_pair_in_an_answer_is_no_fault_of_the_tool(project: Project, models: Models) -> None:
+    """JSON may escape what no text holds."""
+    models.code = ["plus/start\n```\ngain=12 # \ud800\n```\n"]
+    search = searched(project, models)
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert "gain=12 # \ufffd" in project.read("runs/x/eval/d0.n0.i0/change.patch")
+
+
 def test_an_edit_that_misses_is_said_to_the_model_and_the_corrected_one_is_measured(
     project: Project, models: Models
 ) -> None:

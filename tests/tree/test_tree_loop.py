@@ -9,6 +9,7 @@ from kit.building import ends
 from kit.gitting import run_git
 from kit.project import Project
 from kit.searches import TESTED, Search, adding, agent, idea
+from test_cascade import until
 
 ROLES = ("ideas", "planner", "coder", "reviewer")
 FORM = "IDEA: number %s\\n\\nRATIONALE: r\\n\\nREQUIRED_CHANGES:\\n- c\\n"
@@ -222,6 +223,17 @@ def test_a_failed_test_goes_back_to_the_coder_with_its_output(project: Project, 
         assert "seed 7 is bad" in review(search, 1)
 
 
+def test_a_coder_that_is_asked_anew_hears_nothing_of_tests_of_a_former_time(project: Project) -> None:
+    search = looped(project, "echo gain=12 > plus/a\n", **TESTED)
+    project.write("tests.sh", "! [ -e plus/a ]\n")
+    search.build()
+    assert candidate(search)["test_rounds"] == 1
+    project.write("tests.sh", "true\n")
+    project.call("forget", "x:d0.n0.i0.implement")
+    search.build()
+    assert candidate(search).get("test_rounds") is None
+
+
 def test_changing_how_often_a_coder_hears_of_tests_asks_nobody_again(project: Project) -> None:
     search = looped(project, EDIT, **TESTED)
     search.build()
@@ -240,6 +252,20 @@ def test_what_a_program_changed_before_it_failed_is_kept_where_the_spec_says_so(
     assert candidate(search).get("partial") == ("sh: exit status 3: out of turns" if kept else None)
     assert search.why("d0.n0.i0") == ("d1.n0" if kept else "failed: sh: exit status 3: out of turns")
     assert [call["exit"] for call in calls(search)] == ([3, 0, 0] if kept else [3])
+
+
+def test_what_a_failed_program_left_is_kept_with_its_failure_or_asked_for_again_after_a_kill(project: Project) -> None:
+    """Many files take a moment to be read; the kill comes as soon as anything of the call is kept."""
+    many = "mkdir -p many; n=0; while [ $n -lt 3000 ]; do echo $n > many/$n; n=$((n+1)); done; "
+    search = looped(project, f"echo gain=12 > plus/a; {many}exit 3\n")
+    search.spec(roles={**search.keys["roles"], "coder": agent("coder", partial="keep")})
+    build, journal = project.popen("run"), search.root / "runs/x/.coppice/calls/d0.n0.i0.implement/calls.jsonl"
+    until(lambda: build.poll() is not None or (journal.exists() and bool(journal.read_bytes())))
+    build.kill()
+    build.communicate()
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert candidate(search)["partial"] == "sh: exit status 3"
 
 
 def test_a_coder_that_hangs_is_ended_with_whatever_it_left_running_and_asked_again(project: Project) -> None:

@@ -59,6 +59,14 @@ def test_what_was_asked_ahead_of_its_turn_is_on_the_bill_once(project: Project) 
     assert (money(search)["calls"], money(search)["usd"], money(search)["recalled_usd"]) == (5, 0.05, 0.0)
 
 
+def test_what_a_build_asked_ahead_and_paid_for_is_not_said_to_be_saved(project: Project) -> None:
+    keys = {"budget": {"usd": 2.0, "per_eval": {"usd": 0.8}}}
+    search = search_of(project, f"{CODE}{PAID % 0.3}", ideas=3, **keys)
+    assert "saved" not in search.build("-n", "2").err
+    search.spec("y")
+    assert "and 0.90 USD" in search.build("-n", "2", "y").err, "three answers, each saved once"
+
+
 def test_another_run_that_recalls_the_answers_pays_nothing(project: Project) -> None:
     search = search_of(project, f"{CODE}{PAID % 0.25}")
     search.build()

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -113,8 +114,11 @@ class RoleAsker(NamedTuple):
         Tries before a kill count too."""
         key = call_key(role, prompt, self.ground)
         settled = [call for call in self.calls.read_all() if call.key == key and call.is_settled]
+        return settled, self._has_tries(settled)
+
+    def _has_tries(self, settled: Sequence[Call]) -> bool:
         refused = any(call.exit == REFUSAL_STATUS for call in settled)
-        return settled, not refused and sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
+        return not refused and sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
 
     def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
         """Ask a role that only answers; a coder's work is more than its words."""
@@ -126,9 +130,9 @@ class RoleAsker(NamedTuple):
         self.keep(answered_call(self.roles[role], question, answer))
         return answer
 
-    def keep(self, call: Call) -> None:
-        """Keep a call that ended, which may have cost money: a full disk is waited for."""
-        self.when_room(call.role, lambda: self.calls.append(call))
+    def keep(self, *calls: Call) -> None:
+        """Keep calls that ended, which may have cost money: a full disk is waited for."""
+        self.when_room(calls[0].role, lambda: self.calls.append(*calls))
 
     def when_room(self, role: str, do: Callable[[], T]) -> T:
         """Do what an answer is kept by, again and again while a disk is full; git has words of its own for that."""
@@ -152,10 +156,12 @@ class RoleAsker(NamedTuple):
         question: Question,
         again: Callable[[], object] = lambda: None,
         check: Callable[[Answer], object] = lambda answer: None,
+        rescue: Callable[[CallFailed], Sequence[Call]] = lambda failure: (),
     ) -> Answer:
         """Ask as often as the spec allows, calling `again` before each retry; failures are kept with their cost.
 
-        An outage is waited for, and is none of the retries; `check` may find one in an answer."""
+        An outage is waited for, and is none of the retries; `check` may find one in an answer.  Calls that `rescue`
+        makes of the last failure are kept with it at once: after a kill there are both or none."""
         backend = self.roles[question.role]
         service, outages = self._service(backend), _Outages()
         while True:
@@ -171,10 +177,20 @@ class RoleAsker(NamedTuple):
                     raise BuildStopping from problem
                 outages.check(service, problem)
             except CallFailed as failure:
-                self.keep(failed_call(backend, question, failure))
-                if not self._settled_calls(question.role, question.prompt)[1] or self.job.processes.stopping:
+                if self._keep_failure(question, failed_call(backend, question, failure), partial(rescue, failure)):
                     raise
             again()
+
+    def _keep_failure(self, question: Question, failed: Call, rescue: Callable[[], Sequence[Call]]) -> bool:
+        """Keep a failed call; check if it was the last try."""
+        settled, _ = self._settled_calls(question.role, question.prompt)
+        is_last = not self._has_tries([*settled, failed]) or self.job.processes.stopping
+        rescued: Sequence[Call] = ()
+        try:
+            rescued = rescue() if is_last else ()
+        finally:
+            self.keep(failed, *rescued)
+        return is_last
 
     def _ask_once(self, question: Question, turn: ServiceTurn, check: Callable[[Answer], object]) -> Answer:
         """Ask, and tell the others who ask the same backend what came of it."""

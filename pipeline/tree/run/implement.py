@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageFailed
-from pipeline.models.calls import answered_call, call_key, failed_call, recorded_answer
+from pipeline.models.calls import Call, answered_call, call_key, failed_call, recorded_answer
 from pipeline.models.clients import secret_names
 from pipeline.models.contract import Answer, CallFailed, Question
 from pipeline.store.files import append_lines, read_bytes, whole_lines
@@ -137,7 +137,7 @@ class _Work:
         self.known = PromptValues(job.target.run, self.repo.path, self.slot.place, brief, asking.roles)
         path = RunLayout(job.target.run).of_run("protected.json")
         self.protected = load_protected(path) if brief.get("protect") else None
-        self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path))
+        self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path), not os.path.exists(asking.calls.path))
 
     def implementation(self) -> Implementation:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
@@ -273,13 +273,21 @@ class _Work:
             if answer.trouble and self._brings_nothing(answer, worktree, before):
                 raise answer.trouble
 
-        coder = self.asking.roles["coder"]
+        coder, kept = self.asking.roles["coder"], list[Call]()
+
+        def rescue(failure: CallFailed) -> Sequence[Call]:
+            if coder.get("partial") == KEEP:
+                kept.extend(self._partial_work(worktree, question, before, failure))
+            return kept
+
         try:
-            answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before), check)
-        except CallFailed as failure:
-            if coder.get("partial") != KEEP:
+            answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before), check, rescue)
+        except CallFailed:
+            if not kept:
                 raise
-            return self._keep_partial(worktree, question, before, failure)
+            answer = recorded_answer(kept[0])
+            self._note_partial(prompt, answer)
+            return answer, answer.patch
         if answer.patch:  # recorded elsewhere
             self._reset(worktree, answer.patch)
         try:
@@ -301,18 +309,15 @@ class _Work:
         except CandidateProblem:
             return False
 
-    def _keep_partial(
+    def _partial_work(
         self, worktree: Worktree, question: Question, before: bytes, failure: CallFailed
-    ) -> tuple[Answer, bytes]:
-        """Take what a failed call has changed for its answer; its cost is in the call that failed."""
+    ) -> Iterator[Call]:
+        """What a failed call has changed, as an answer; its cost is in the call that failed."""
         change = self.asking.when_room("coder", lambda: self._change(worktree))
-        if change == before:
-            raise failure
-        self._check_keys(change)
-        answer = Answer(f"{ENDED_EARLY}{failure}")
-        self.asking.keep(answered_call(self.asking.roles["coder"], question, answer, change))
-        self._note_partial(question.prompt, answer)
-        return answer, change
+        if change != before:
+            self._check_keys(change)
+            answer = Answer(f"{ENDED_EARLY}{failure}")
+            yield answered_call(self.asking.roles["coder"], question, answer, change)
 
     def _note_partial(self, prompt: str, answer: Answer) -> None:
         """Note whether an answer is what a failed call has left: the failure is in the call before it."""
@@ -353,10 +358,12 @@ class _TestsInRounds:
     """Tests that the coder is told of.  Their ends are kept until the target ends: after a kill the same failure is the
     same question, and its answer was paid for."""
 
-    def __init__(self, job: Job, folder: str) -> None:
+    def __init__(self, job: Job, folder: str, is_new: bool) -> None:
         self.job, self.tests = job, job.target.params["limits"].get("tests", {})
         self.path, self.log = f"{folder}/tests.jsonl", f"{folder}/tests.log"
         self.rounds = int(self.tests.get("rounds", 0))
+        if is_new and os.path.exists(self.path):  # of a time that came to its end; the tests may be others by now
+            os.unlink(self.path)
 
     def failure(self, candidate: Candidate | None) -> str:
         """The words for the coder; empty when the tests pass, or when a protected file was changed."""
