@@ -180,7 +180,12 @@ def test_configs_are_counted_one_way_each_and_beyond_means_all_of_them(
     found, back = compare_configs(better, old, new), compare_configs(better, new, old)
     assert found.better + found.worse + found.same == len(pairs)
     assert (back.better, back.worse) == (found.worse, found.better)
-    assert not found.beyond or (found.better == len(pairs) and not back.beyond)
+    assert not found.beyond or (found.better == len(pairs) > 1 and not back.beyond)
+
+
+def test_a_single_config_that_is_better_is_not_beyond_its_parents_best() -> None:
+    assert not compare_configs("higher", {0: 0.5}, {0: 0.51}).beyond
+    assert compare_configs("higher", {0: 0.5, 1: 0.4}, {0: 0.51, 1: 0.52}).beyond
 
 
 def test_a_column_is_read_for_the_configs_that_count() -> None:

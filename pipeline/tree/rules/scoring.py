@@ -265,7 +265,8 @@ def paired_comparison(
 class ConfigComparison(NamedTuple):
     """The primary metric config by config: how many got better, worse or stayed, and the range.
 
-    `beyond`: the worst config is better than the parent's best one.  Honest ideas hardly ever do that."""
+    `beyond`: of several configs, the worst is better than the parent's best one.  Honest ideas hardly ever do that,
+    while of a single config it would only say that it got better."""
 
     better: int
     worse: int
@@ -281,7 +282,8 @@ def compare_configs(better: str, parent: Mapping[int, float], own: Mapping[int, 
     old, new = ([sign * side[config] for config in parent] for side in (parent, own))
     signs = [_compare_numbers(after, before) for before, after in zip(old, new, strict=True)]
     better_worse_same, best, worst = (signs.count(1), signs.count(-1), signs.count(0)), max(old), min(new)
-    return ConfigComparison(*better_worse_same, sign * best, sign * worst, _compare_numbers(worst, best) > 0)
+    beyond = len(parent) > 1 and _compare_numbers(worst, best) > 0
+    return ConfigComparison(*better_worse_same, sign * best, sign * worst, beyond)
 
 
 class BestConfig(NamedTuple):
