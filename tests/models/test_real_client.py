@@ -55,9 +55,12 @@ def coders_calls(search: Search, models: ScriptedModels) -> list[tuple[dict[str,
     """Each recorded call of the coder with what the server answered to it, one depth after the other."""
     calls = [call for call in search.calls() if call["role"] == "coder"]
     answers = [entry for entry in models.answers() if entry.role == "coder"]
-    calls.sort(key=lambda call: [answer.idea in call["prompt"] for answer in answers], reverse=True)
-    assert len(calls) == len(answers) == 2
-    return [*zip(calls, answers, strict=True)]
+    ideas = ["Set knob {} to {}".format(*answer.idea.split("=")) for answer in answers]
+    pairs = [
+        (call, answer) for idea, answer in zip(ideas, answers, strict=True) for call in calls if idea in call["prompt"]
+    ]
+    assert len(pairs) == len(calls) == len(answers) == 2
+    return pairs
 
 
 def test_the_bill_of_a_model_behind_http_is_exact(tmp_path: Path) -> None:
