@@ -1,11 +1,13 @@
 """Outages of a search are waited for, then they stop the run; nothing of them is kept, all that is finished is."""
 
+import errno
 import json
 import os
 import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +18,8 @@ import pytest
 from kit.building import ends
 from kit.project import PATIENCE, Project
 from kit.searches import TESTED, Search, adding, agent, idea
+
+from pipeline.git.command import GitProblem, git
 
 
 class Refusal(NamedTuple):
@@ -457,3 +461,42 @@ def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_di
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
     assert [wait["kind"] for wait in events(search, "waiting")][:1] == (["disk full"] if patience else [])
+
+
+def test_git_without_room_is_no_problem_of_a_candidate(small_disk: Project) -> None:
+    small_disk.root.mkdir(exist_ok=True)
+    repo, work = small_disk.root / "repo", small_disk.root / "work"
+    subprocess.run(["git", "init", "--quiet", "--bare", repo], check=True)
+    work.mkdir()
+    (work / "large").write_bytes(os.urandom(3_000_000))
+    with (small_disk.root / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(b"x" * 100_000):
+            status = os.statvfs(small_disk.root)
+            if status.f_bavail * status.f_frsize < 1_500_000:
+                break
+    with pytest.raises(OSError, match="git add") as raised:
+        git("add", "--all", repo=str(repo), work=str(work), index=f"{repo}/index")
+    assert raised.value.errno == errno.ENOSPC
+    (small_disk.root / "ballast").unlink()
+    git("add", "--all", repo=str(repo), work=str(work), index=f"{repo}/index")
+    with pytest.raises(GitProblem):
+        git("add", "no such file", repo=str(repo), work=str(work), index=f"{repo}/index")
+
+
+@pytest.mark.parametrize(
+    ("words", "lacked"),
+    [
+        ("fatal: sha1 file '<stdout>' write error. Out of diskspace", True),
+        ("error: file write error: No space left on device", True),
+        ('error: open("No space left on device"): Permission denied', False),
+    ],
+)
+def test_git_may_say_that_there_was_no_room_when_there_is_some_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, lacked: bool
+) -> None:
+    program = tmp_path / "git"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{words}\nEND\nexit 128\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(OSError if lacked else GitProblem, match="git add: "):
+        git("add", "--all", repo=str(tmp_path))
