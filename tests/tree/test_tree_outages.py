@@ -11,7 +11,7 @@ from contextlib import suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 import pytest
@@ -461,6 +461,48 @@ def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_di
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
     assert [wait["kind"] for wait in events(search, "waiting")][:1] == (["disk full"] if patience else [])
+
+
+# The disk is full while the command runs, and there is room again when it has ended.
+SQUEEZED = """\
+if [ "$(basename "$PWD")" = d0.n0.i0 ]; then
+  echo >> "$LIST.squeezed"
+  if [ "$(wc -l < "$LIST.squeezed")" -le MOST ]; then
+    head -c 99000000 /dev/zero > "$LIST.ballast" 2> /dev/null
+    until [ -e "$LIST.seen" ]; do sleep 0.05; done
+    rm "$LIST.ballast" "$LIST.seen"
+    exit 2
+  fi
+fi
+"""
+
+
+def note_full_looks(project: Project, over: Event) -> None:
+    """Say to the command that the disk has been full for longer than it takes to look at it."""
+    ballast = project.root / "list.ballast"
+    while not over.wait(0.05):
+        status = os.statvfs(project.root)
+        if ballast.exists() and status.f_bavail * status.f_frsize < 1024 and not over.wait(1):
+            (project.root / "list.seen").touch()
+
+
+@pytest.mark.parametrize(("most", "promoted"), [(1, True), (9, False)])
+def test_a_command_that_met_a_full_disk_runs_again_but_not_for_ever(
+    small_disk: Project, most: int, promoted: bool
+) -> None:
+    search = Search(small_disk, {"1win": "gain=14", "2": "gain=11"}, patience="1h")
+    small_disk.write("list.hook", SQUEEZED.replace("MOST", str(most)))
+    over = Event()
+    looks = Thread(target=note_full_looks, args=(small_disk, over))
+    looks.start()
+    try:
+        search.build()
+    finally:
+        over.set()
+        looks.join()
+    waits = [wait["kind"] for wait in events(search, "waiting") if wait["eval_id"] == "d0.n0.i0"]
+    assert waits == ["disk full"] * (1 if promoted else 3)
+    assert (search.why("d0.n0.i0") == "d1.n0") is promoted, "what fills the disk each time is the candidate's own"
 
 
 def test_git_without_room_is_no_problem_of_a_candidate(small_disk: Project) -> None:
