@@ -542,3 +542,32 @@ def test_git_may_say_that_there_was_no_room_when_there_is_some_again(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(OSError if lacked else GitProblem, match="git add: "):
         git("add", "--all", repo=str(tmp_path))
+
+
+def test_a_disk_that_is_full_again_and_again_ends_no_build(small_disk: Project) -> None:
+    """Whoever writes meets it: stages, the store, receipts, the manifest, git."""
+    search = Search(small_disk, {"1win": "gain=14", "2": "gain=11", "3": "gain=12"}, patience="1h", max_depth=2)
+    over = Event()
+
+    def fill_and_free() -> None:
+        for _ in range(6):
+            with (small_disk.root / "ballast").open("ab", buffering=0) as ballast, suppress(OSError):
+                for size in (1 << 16, 1):
+                    with suppress(OSError):
+                        while ballast.write(b"\0" * size) == size:
+                            pass
+            over.wait(0.4)
+            (small_disk.root / "ballast").unlink()
+            over.wait(0.2)
+
+    with small_disk.popen("run", "x") as build:
+        wait_for_line(build, "d0.n0.sweep")
+        filler = Thread(target=fill_and_free)
+        filler.start()
+        said = build.communicate(timeout=PATIENCE)
+        over.set()
+        filler.join()
+    assert build.returncode == 0, said
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert not events(search, "failed")
+    assert {task["task_state"] for task in search.record("manifest.json")["tasks"]} == {"completed", "skipped"}
