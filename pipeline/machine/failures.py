@@ -78,7 +78,7 @@ def watch_room(paths: Sequence[str]) -> Iterator[list[str]]:
     finally:
         over.set()
         watch.join()
-    found.extend(filter(None, [] if found else [full_disk(paths)]))
+        found.extend(filter(None, [] if found else [full_disk(paths)]))
 
 
 def with_full_disk(why: str, paths: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -477,13 +477,25 @@ fi
 """
 
 
-def note_full_looks(project: Project, over: Event) -> None:
-    """Say to the command that the disk has been full for longer than it takes to look at it."""
-    ballast = project.root / "list.ballast"
-    while not over.wait(0.05):
-        status = os.statvfs(project.root)
-        if ballast.exists() and status.f_bavail * status.f_frsize < 1024 and not over.wait(1):
-            (project.root / "list.seen").touch()
+@contextmanager
+def full_looks(project: Project) -> Iterator[None]:
+    """Say to a command that the disk has been full for longer than it takes to look at it."""
+    over = Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            status = os.statvfs(project.root)
+            is_full = status.f_bavail * status.f_frsize < 1024
+            if is_full and not (project.root / "list.seen").exists() and not over.wait(1):
+                (project.root / "list.seen").touch()
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(("most", "promoted"), [(1, True), (9, False)])
@@ -492,14 +504,8 @@ def test_a_command_that_met_a_full_disk_runs_again_but_not_for_ever(
 ) -> None:
     search = Search(small_disk, {"1win": "gain=14", "2": "gain=11"}, patience="1h")
     small_disk.write("list.hook", SQUEEZED.replace("MOST", str(most)))
-    over = Event()
-    looks = Thread(target=note_full_looks, args=(small_disk, over))
-    looks.start()
-    try:
+    with full_looks(small_disk):
         search.build()
-    finally:
-        over.set()
-        looks.join()
     waits = [wait["kind"] for wait in events(search, "waiting") if wait["eval_id"] == "d0.n0.i0"]
     assert waits == ["disk full"] * (1 if promoted else 3)
     assert (search.why("d0.n0.i0") == "d1.n0") is promoted, "what fills the disk each time is the candidate's own"
@@ -571,3 +577,29 @@ def test_a_disk_that_is_full_again_and_again_ends_no_build(small_disk: Project) 
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
     assert {task["task_state"] for task in search.record("manifest.json")["tasks"]} == {"completed", "skipped"}
+
+
+FILLS_AS_CODER = """
+echo >> "$project/asked"
+if [ "$(wc -l < "$project/asked")" -le MOST ]; then
+  head -c 99000000 /dev/zero > "$project/ballast" 2> /dev/null
+  until [ -e "$project/list.seen" ]; do sleep 0.05; done
+  rm "$project/ballast" "$project/list.seen"
+  exit 2
+fi
+echo gain=14 > plus/new
+"""
+
+
+@pytest.mark.parametrize(("most", "asked"), [(1, 2), (9, 4)])
+def test_a_coder_that_met_a_full_disk_is_asked_again_but_not_for_ever(
+    small_disk: Project, most: int, asked: int
+) -> None:
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
+    search = Search(small_disk, {"1": "gain=11"}, patience="1h", roles=roles)
+    small_disk.write("agent.coder", FILLS_AS_CODER.replace("MOST", str(most)))
+    with full_looks(small_disk):
+        search.build()
+    assert len(small_disk.read("asked").splitlines()) == asked
+    assert search.summary("d0.n0.i0")["status"] == ("completed" if most == 1 else "failed")
+    assert [wait["kind"] for wait in events(search, "waiting")] == ["disk full"] * (asked - 1)

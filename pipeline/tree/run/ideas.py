@@ -20,9 +20,9 @@ from hashlib import sha256
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
+from pipeline.core.outcome import DISK_FULL, MODEL_UNAVAILABLE, Wait
 from pipeline.errors import NO_ROOM
-from pipeline.machine.failures import describe_unwritten
+from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, watch_room
 from pipeline.machine.job import Job, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
 from pipeline.machine.process import BuildStopping
@@ -67,6 +67,10 @@ class _Outages:
             if service.out_since == self._since:  # nobody else has got an answer meanwhile
                 service.give_up()
             raise StageOutage(f"{problem}; {MOST_PAID} times in a row", MODEL_UNAVAILABLE) from problem
+
+
+class _CallWithoutRoom(CallFailed):
+    """A call that failed while a disk was full."""
 
 
 class RoleAsker(NamedTuple):
@@ -149,6 +153,7 @@ class RoleAsker(NamedTuple):
         An outage is waited for, and is none of the retries; `check` may find one in an answer."""
         backend = self.roles[question.role]
         service, outages = self._service(backend), _Outages()
+        squeezed = 0
         while True:
             try:
                 with service.turn(self.job, question.role) as turn:
@@ -160,6 +165,12 @@ class RoleAsker(NamedTuple):
                     raise BuildStopping from problem
                 outages.check(service, problem)
             except CallFailed as failure:
+                if isinstance(failure, _CallWithoutRoom) and squeezed < MOST_PAID:
+                    squeezed += 1
+                    self.keep(failed_call(backend, question, failure)._replace(exit=NOT_NOW))
+                    self._await_room(question, str(failure))
+                    again()
+                    continue
                 self.keep(failed_call(backend, question, failure))
                 if not self._settled_calls(question.role, question.prompt)[1] or self.job.processes.stopping:
                     raise
@@ -168,18 +179,34 @@ class RoleAsker(NamedTuple):
     def _ask_once(self, question: Question, turn: ServiceTurn, check: Callable[[Answer], object]) -> Answer:
         """Ask, and tell the others who ask the same backend what came of it."""
         context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
+        full: list[str] = []
         try:
-            answer = ask(self.roles[question.role], question, context)
+            with watch_room([question.folder, question.log]) as full:
+                answer = ask(self.roles[question.role], question, context)
             check(answer)
         except BackendUnavailable as problem:
             if problem.kind:
                 turn.failed(RefusedTry(problem.kind, str(problem), problem.after))
             raise
-        except CallFailed:
+        except CallFailed as failure:
             turn.succeeded()
+            if full:
+                why = f"{failure}; {full[0]}"
+                raise _CallWithoutRoom(why, failure.exit, failure.usage, failure.seconds) from failure
             raise
         turn.succeeded()
         return answer
+
+    def _await_room(self, question: Question, why: str) -> None:
+        """Wait for room before a call that may cost money is made again."""
+        pauses = Pauses(self.job.target.limits.patience or 0.0)
+        while True:
+            if (seconds := pauses.next_pause()) is None:
+                raise StageOutage(why, DISK_FULL)
+            self.job.say(Wait(question.role, "disk full", why, seconds))
+            sleep_until(self.job.processes, SimpleQueue(), seconds)
+            if not full_disk([question.folder, question.log]):
+                return
 
     def _service(self, backend: Mapping[str, Any]) -> Service:
         """The service behind a backend: roles that ask in the same way share it."""
