@@ -30,6 +30,7 @@ from pipeline.models.ask import ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
 from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
+from pipeline.models.endpoints import PROTOCOLS
 from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
 from pipeline.store.steering import claim_slot
@@ -190,7 +191,7 @@ class RoleAsker(NamedTuple):
             raise
         except CallFailed as failure:
             turn.succeeded()
-            if full:
+            if full and failure.exit != REFUSAL_STATUS and self.roles[question.role]["backend"] not in PROTOCOLS:
                 why = f"{failure}; {full[0]}"
                 raise _CallWithoutRoom(why, failure.exit, failure.usage, failure.seconds) from failure
             raise
