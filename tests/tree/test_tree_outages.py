@@ -498,12 +498,15 @@ def full_looks(project: Project) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize(("most", "promoted"), [(1, True), (9, False)])
+@pytest.mark.parametrize(
+    ("end", "most", "promoted"), [("exit 2", 1, True), (": > $results; exit 0", 1, True), ("exit 2", 9, False)]
+)
 def test_a_command_that_met_a_full_disk_runs_again_but_not_for_ever(
-    small_disk: Project, most: int, promoted: bool
+    small_disk: Project, end: str, most: int, promoted: bool
 ) -> None:
+    """A shell may also end well, with half of what it wrote."""
     search = Search(small_disk, {"1win": "gain=14", "2": "gain=11"}, patience="1h")
-    small_disk.write("list.hook", SQUEEZED.replace("MOST", str(most)))
+    small_disk.write("list.hook", SQUEEZED.replace("MOST", str(most)).replace("exit 2", end))
     with full_looks(small_disk):
         search.build()
     waits = [wait["kind"] for wait in events(search, "waiting") if wait["eval_id"] == "d0.n0.i0"]

@@ -168,9 +168,10 @@ def _outage_reason(once: CheckoutRun, request: CommandRequest, kills: _Kills) ->
     If there is room each time that it has ended, it is at last taken for what fills the disk."""
     if once.outage:
         return f"{once.why}: {once.outage}, which says nothing of the candidate"
-    full = "" if once.ok or once.void else full_disk([request.output, request.log])
-    full = full or ("" if once.ok or once.void or kills.are_many else once.full)
-    return f"{once.why}: {full}" if full else ""
+    if once.void or (once.ok and not (request.wants and once.full)):  # a shell may end well after half a write
+        return ""
+    full = full_disk([request.output, request.log]) or ("" if kills.are_many else once.full)
+    return f"{once.why or 'it ended well'}: {full}" if full else ""
 
 
 def keep_printed(job: Job, log: str) -> None:
