@@ -7,10 +7,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -87,7 +89,7 @@ def undisturbed(folder: Path) -> Night:
         return _night(search, models, [Start(time.monotonic() - began, code, "")], None)
 
 
-def disturbed(folder: Path, seed: int, without: frozenset[str]) -> Night:
+def disturbed(folder: Path, seed: int, without: frozenset[str], kept: bool = False) -> Night:
     """Start the build again and again until it ends well, as somebody would who looks after it."""
     trouble = ModelTrouble(seed, without)
     with serving(ScriptedModels(trouble.fault, ANSWER_SECONDS, REJECTED)) as models:
@@ -105,7 +107,10 @@ def disturbed(folder: Path, seed: int, without: frozenset[str]) -> Night:
                 if starts[-1].code == 0:
                     break
                 time.sleep(PAUSE)
-            return _night(search, models, starts, machine)
+            night = _night(search, models, starts, machine)
+            if kept:
+                shutil.copytree(search.run, folder / "run", symlinks=True)
+            return night
 
 
 def _start(search: Search, machine: MachineTrouble, seconds: float) -> Start:
@@ -129,6 +134,12 @@ def _night(search: Search, models: ScriptedModels, starts: list[Start], machine:
     return Night(starts, outcome, models.answers(), len(models.log), search.calls(), kills, befell, seconds)
 
 
+def _different(usual: Mapping[str, str], now: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """What stands otherwise in `now`, by its name: as usual, and now."""
+    names = sorted({*usual, *now})
+    return {name: (usual.get(name), now.get(name)) for name in names if usual.get(name) != now.get(name)}
+
+
 def judge(calm: Night, night: Night, bill: Bill) -> list[tuple[str, bool, str]]:
     """Each promise, whether it was kept, and figures."""
     assert calm.outcome is not None
@@ -138,11 +149,16 @@ def judge(calm: Night, night: Night, bill: Bill) -> list[tuple[str, bool, str]]:
     outages = {name: why for name, why in failures.items() if name not in usual}
     missing = {name for name in usual if name not in failures}
     by_hand = [start.words for start in night.starts if start.code and start.words != KILLED]
-    same = night.outcome.nodes == calm.outcome.nodes and night.outcome.states == calm.outcome.states
+    nodes = len(night.outcome.nodes)
+    others = _different(calm.outcome.nodes, night.outcome.nodes) | _different(calm.outcome.states, night.outcome.states)
     tried = sum(state != "skipped" for state in night.outcome.states.values())
     return [
         ("every idea tried", tried == IDEAS, f"{tried} of {IDEAS}"),
-        ("the same promotions as undisturbed", same, f"{len(night.outcome.nodes)} nodes; stop: {night.outcome.stop}"),
+        (
+            "the same promotions as undisturbed",
+            not others,
+            f"{nodes} nodes; {others or 'all alike'}",
+        ),
         ("no call asked again whose answer had arrived", not bill.again, f"{len(bill.again)} {bill.again[:3]}"),
         ("no question that was not asked undisturbed", not bill.unknown, str(bill.unknown)),
         ("no outage among the failures", not outages | dict.fromkeys(missing, ""), f"{len(outages)} {outages or ''}"),
@@ -171,7 +187,7 @@ def main() -> int:
         folder = options.keep or Path(made)
         calm = undisturbed(folder / "undisturbed")
         note(f"undisturbed: {calm.seconds:.0f} s, {calm.requests} requests")
-        night = disturbed(folder / "disturbed", options.seed, frozenset(options.without))
+        night = disturbed(folder / "disturbed", options.seed, frozenset(options.without), bool(options.keep))
     bill = audit(night.answers, calm.answers, night.calls, night.kills)
     verdicts = judge(calm, night, bill)
     print(f"Undisturbed {calm.seconds:.0f} s, disturbed {night.seconds:.0f} s in {len(night.starts)} starts; ", end="")

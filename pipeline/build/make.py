@@ -24,7 +24,7 @@ from functools import partial
 from itertools import zip_longest
 from queue import SimpleQueue
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pipeline import kinds
 from pipeline.build.outputs import Inputs, Staging, append_note, log_if_any, log_path, put_in_place, sync_output
@@ -41,6 +41,8 @@ from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
 from pipeline.store.receipts import Receipts
 from pipeline.store.results import OutputFile, Store
+
+T = TypeVar("T")
 
 
 class Busy(Exception):
@@ -79,9 +81,19 @@ class Maker:
     def make(self, target: Target) -> Outcome:
         """Make one target.  Raises Busy when another thread makes the very same."""
         try:
-            return self._make_or_recall(target)
+            return self.with_room(target, lambda: self._make_or_recall(target))
         except StageFailed as error:  # outside of any attempt: unreadable input, a folder in the way of an output
             return Outcome(FAILED, why=str(error), exit=error.status, outage=_outage_reason(error))
+
+    def with_room(self, target: Target, write: Callable[[], T]) -> T:
+        """Write for a target, again and again while there is no room, as long as it has patience."""
+        pauses = Pauses(target.limits.patience or 0.0)
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                if error.errno not in NO_ROOM or not self._await_room(target, describe_unwritten(error), pauses):
+                    raise
 
     def _make_or_recall(self, target: Target) -> Outcome:
         inputs: dict[str, str] = {}
@@ -221,16 +233,20 @@ class Maker:
         """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after.
 
         So they are when the build stops while the store waits for room: they are finished, and paid."""
-        target, pauses = work.target, Pauses(work.target.limits.patience or 0.0)
-        while True:
+        target, store = work.target, self.stores[work.target.run]
+        faults: list[OSError] = []
+
+        def put() -> None:
             try:
-                self.stores[target.run].put(work.key, paths, outputs, time.time() - work.start, target.name)
+                store.put(work.key, paths, outputs, time.time() - work.start, target.name)
             except OSError as error:
-                with suppress(BuildStopping):
-                    if error.errno in NO_ROOM and self._await_room(target, describe_unwritten(error), pauses):
-                        continue
-                return error
+                faults.append(error)
+                raise
+
+        with suppress(OSError, BuildStopping):
+            self.with_room(target, put)
             return None
+        return faults[-1]
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

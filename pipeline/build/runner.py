@@ -211,10 +211,11 @@ class RoomRunner(Runner):  # type: ignore[misc]
             self._board.leave()
 
     def _make(self, i: int) -> None:
-        self._mine.target = self._session.graph.targets[i]
+        target = self._mine.target = self._session.graph.targets[i]
+        maker = self._session.maker
         try:
-            outcome = self._session.maker.make(self._mine.target)
-            self._board.hand_in(i, outcome)
+            outcome = maker.make(target)
+            maker.with_room(target, lambda: self._board.hand_in(i, outcome))
         except Busy as busy:
             self._board.set_aside(i, busy.key)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import select
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 
 from pipeline.errors import cut_text
+from pipeline.machine.failures import full_disk
 from pipeline.machine.process import has_ended, set_variables, signal_group
 from pipeline.store.flock import file_lock
 
@@ -22,6 +24,10 @@ GIT_KILL_AFTER = 3.0
 _ALLOWED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 _LONGEST = 500  # characters of a message, which may name a path
 _SHA = re.compile(r"[0-9a-f]{40}")
+# What git says at the end of a line where it found no room; of some writes it only says that they failed.
+_NO_ROOM = re.compile(r"(?:No space left on device|Disk quota exceeded|Out of diskspace)$", re.MULTILINE)
+_WRITING = frozenset(("add", "apply", "hash-object", "init", "pack-objects", "read-tree", "reset", "update-index"))
+_WRITING |= {"update-ref", "worktree", "write-tree"}
 # Settings above those of any repository, for all that could start a program or make bytes differ between machines.
 _CONFIG = {
     "commit.gpgSign": "false",
@@ -108,6 +114,8 @@ def git(
 ) -> bytes:
     """Run git; its output.  `repo` is the git directory: git searches for one only without it.
 
+    A disk without room for what it writes is an OSError, as of any other write, and no problem of git's.
+
     `keep`: locks that stay locked until git has ended, even if we are killed meanwhile."""
     places = {"GIT_DIR": repo, "GIT_WORK_TREE": work, "GIT_INDEX_FILE": index}
     env = set_variables(_ALLOWED) | SETTINGS | {name: place for name, place in places.items() if place}
@@ -155,8 +163,17 @@ def _run(
     finally:
         _end(child)
     if child.returncode:
-        raise GitProblem(f"git {words[0]}: {_error_line(errors) or f'ended with {child.returncode}'}")
+        why = f"git {words[0]}: {_error_line(errors) or f'ended with {child.returncode}'}"
+        if _lacked_room(words[0], errors, [cwd or ".", *filter(None, map(env.get, ("GIT_DIR", "GIT_INDEX_FILE")))]):
+            raise OSError(errno.ENOSPC, why, env.get("GIT_DIR", cwd))
+        raise GitProblem(why)
     return out
+
+
+def _lacked_room(word: str, errors: bytes, places: Sequence[str]) -> bool:
+    """Check if git failed for want of room, by its words, or by how full the disks are now."""
+    lines = "\n".join(line.strip() for line in errors.decode(errors="replace").splitlines())
+    return word in _WRITING and bool(_NO_ROOM.search(lines) or full_disk(places))
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -8,8 +8,9 @@ import errno
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import NamedTuple
 
 from pipeline.errors import NO_ROOM
@@ -23,6 +24,7 @@ _MISSING = (errno.ENOENT, errno.EACCES, errno.ENOTDIR)
 START_ERRORS = (*_MISSING, errno.ENOEXEC, errno.E2BIG)
 # So little is nothing: a file system may keep some of the last for itself.
 _FULL = 64 * 1024
+_LOOK_EVERY = 0.1  # seconds
 # Where commands write that ask for no other place.
 _SCRATCH = "/tmp"
 
@@ -65,6 +67,28 @@ def lacking_room() -> Iterator[None]:
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
+
+
+@contextmanager
+def watch_room(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Look at the disks that are written to while the block works; the list gets the description of a full one.
+
+    What fails for want of room may end when there is room again."""
+    found: list[str] = []
+    over = Event()
+
+    def look() -> None:
+        while not found and not over.wait(_LOOK_EVERY):
+            found.extend(filter(None, [full_disk(paths)]))
+
+    watch = Thread(target=look, daemon=True)
+    watch.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watch.join()
+        found.extend(filter(None, [] if found else [full_disk(paths)]))
 
 
 def with_full_disk(why: str, paths: Iterable[str]) -> str:

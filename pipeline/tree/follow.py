@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, OUTAGE_WORDS, RECALLED, Outcome, Wait
@@ -23,6 +24,8 @@ from pipeline.git.commits import worktree_head
 from pipeline.git.refs import pin, pinned_commits, unpin
 from pipeline.git.repository import ROOT as ROOT_REF
 from pipeline.kinds import Follower
+from pipeline.machine.failures import describe_unwritten
+from pipeline.machine.patience import Pauses
 from pipeline.models.calls import read_calls
 from pipeline.store.files import write_whole
 from pipeline.store.steering import SteeringLog
@@ -96,6 +99,7 @@ ASKING_STAGES = ("idea", "implement")
 # Manifest and summary are written so often, in seconds, or so many times more rarely than writing them takes.
 WRITE_EVERY, WRITE_SHARE = 1.0, 40
 FULL_DISK_PAUSE = 5.0
+T = TypeVar("T")
 
 
 _SLOT = r"d\d+\.n\d+\.i\d+\b"
@@ -132,6 +136,7 @@ class TreeFollower(Follower):
         self.summary_is_ours = bool(self.searching) and unreported
         self.last_promotion, self.reported = last, False
         self.began = time.time()
+        self.patience = max((target.limits.patience or 0.0 for target in targets), default=0.0)
         if self.searching:
             self._begin()
 
@@ -153,7 +158,7 @@ class TreeFollower(Follower):
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
         if self.announced:
-            self._write()
+            self._write_if_room()
 
     def _announce(self) -> None:
         """Log the build, once it is sure that something is going to change: what is in doubt may all be fresh."""
@@ -203,10 +208,10 @@ class TreeFollower(Follower):
             self._target_failed(slot, target, outcome)
         elif target.stage in ("assign", "wave"):
             self._queue(depth_of(target.name))
-            self._write()
+            self._write_if_room()
         elif target.stage == "admit":
             self._queue_slot(target)
-            self._write()
+            self._write_if_room()
         elif target.stage == "promote":
             self._log_promotion(target.params["depth"])
         elif slot:
@@ -251,12 +256,16 @@ class TreeFollower(Follower):
 
     def round_ended(self) -> None:
         if self.pending and time.monotonic() >= self.next_write:
-            try:
-                self._write()
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                self.next_write = time.monotonic() + FULL_DISK_PAUSE  # stages wait for room too
+            self._write_if_room()
+
+    def _write_if_room(self) -> None:
+        """Write the manifest; later, if a disk has no room for it: stages wait for that too."""
+        try:
+            self._write()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self.pending, self.next_write = True, time.monotonic() + FULL_DISK_PAUSE
 
     def take_lines(self) -> Sequence[str]:
         lines, self.lines = self.lines, []
@@ -281,15 +290,15 @@ class TreeFollower(Follower):
             self._append({**ended, "failed": self.failed, "stopped": stopped})
         if not self.changed:
             if self.pending:
-                self._write()
+                self._await_room(self._write, stopped)
             return ""
         self.summary_is_ours = bool(self.searching) and not self.reported
         for reason, why in [] if stopped else self.outages.items():
             self._append({"event": records.EVENT_STOPPED, "stop_reason": reason, "why": why})
-        self.log.flush()
-        manifest = self._write()
+        self._await_room(self.log.flush, stopped)
+        manifest = self._await_room(self._write, stopped)
         if not stopped and manifest["root"]["root_commit"]:
-            keep_git_state(self.run, manifest)
+            self._await_room(lambda: keep_git_state(self.run, manifest), stopped)
         path = self.at.of_run(SUMMARY)
         where = f" See {path}." if os.path.exists(path) else ""
         if self.outages:
@@ -297,6 +306,18 @@ class TreeFollower(Follower):
         if self.failed and manifest["nodes"]:
             return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
         return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
+
+    def _await_room(self, write: Callable[[], T], stopped: bool) -> T:
+        """Write at the end of the build, when there is room; what was stopped does not wait."""
+        pauses = Pauses(0.0 if stopped else self.patience)
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
+                    raise
+                sys.stderr.write(f"{self.run}: waits {seconds:g} s: {describe_unwritten(error)}\n")
+                time.sleep(seconds)
 
     def _outage_text(self, manifest: Record) -> str:
         """Words on what was out, what is finished, and how to go on."""

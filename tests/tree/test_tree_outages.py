@@ -1,21 +1,25 @@
 """Outages of a search are waited for, then they stop the run; nothing of them is kept, all that is finished is."""
 
+import errno
 import json
 import os
 import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 import pytest
 from kit.building import ends
 from kit.project import PATIENCE, Project
 from kit.searches import TESTED, Search, adding, agent, idea
+
+from pipeline.git.command import GitProblem, git
 
 
 class Refusal(NamedTuple):
@@ -495,3 +499,148 @@ def test_a_full_disk_costs_no_answer_that_was_paid(small_disk: Project, model: C
     assert build.returncode == 0, (out, err)
     search.build()
     assert len(server.asked) == 2
+
+
+# The disk is full while the command runs, and there is room again when it has ended.
+SQUEEZED = """\
+if [ "$(basename "$PWD")" = d0.n0.i0 ]; then
+  echo >> "$LIST.squeezed"
+  if [ "$(wc -l < "$LIST.squeezed")" -le MOST ]; then
+    head -c 99000000 /dev/zero > "$LIST.ballast" 2> /dev/null
+    until [ -e "$LIST.seen" ]; do sleep 0.05; done
+    rm "$LIST.ballast" "$LIST.seen"
+    exit 2
+  fi
+fi
+"""
+
+
+@contextmanager
+def full_looks(project: Project) -> Iterator[None]:
+    """Say to a command that the disk has been full for longer than it takes to look at it."""
+    over = Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            status = os.statvfs(project.root)
+            is_full = status.f_bavail * status.f_frsize < 1024
+            if is_full and not (project.root / "list.seen").exists() and not over.wait(1):
+                (project.root / "list.seen").touch()
+
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("end", "most", "promoted"), [("exit 2", 1, True), (": > $results; exit 0", 1, True), ("exit 2", 9, False)]
+)
+def test_a_command_that_met_a_full_disk_runs_again_but_not_for_ever(
+    small_disk: Project, end: str, most: int, promoted: bool
+) -> None:
+    """A shell may also end well, with half of what it wrote."""
+    search = Search(small_disk, {"1win": "gain=14", "2": "gain=11"}, patience="1h")
+    small_disk.write("list.hook", SQUEEZED.replace("MOST", str(most)).replace("exit 2", end))
+    with full_looks(small_disk):
+        search.build()
+    waits = [wait["kind"] for wait in events(search, "waiting") if wait["eval_id"] == "d0.n0.i0"]
+    assert waits == ["disk full"] * (1 if promoted else 3)
+    assert (search.why("d0.n0.i0") == "d1.n0") is promoted, "what fills the disk each time is the candidate's own"
+
+
+def test_git_without_room_is_no_problem_of_a_candidate(small_disk: Project) -> None:
+    small_disk.root.mkdir(exist_ok=True)
+    repo, work = small_disk.root / "repo", small_disk.root / "work"
+    subprocess.run(["git", "init", "--quiet", "--bare", repo], check=True)
+    work.mkdir()
+    (work / "large").write_bytes(os.urandom(3_000_000))
+    with (small_disk.root / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(b"x" * 100_000):
+            status = os.statvfs(small_disk.root)
+            if status.f_bavail * status.f_frsize < 1_500_000:
+                break
+    with pytest.raises(OSError, match="git add") as raised:
+        git("add", "--all", repo=str(repo), work=str(work), index=f"{repo}/index")
+    assert raised.value.errno == errno.ENOSPC
+    (small_disk.root / "ballast").unlink()
+    git("add", "--all", repo=str(repo), work=str(work), index=f"{repo}/index")
+    with pytest.raises(GitProblem):
+        git("add", "no such file", repo=str(repo), work=str(work), index=f"{repo}/index")
+
+
+@pytest.mark.parametrize(
+    ("words", "lacked"),
+    [
+        ("fatal: sha1 file '<stdout>' write error. Out of diskspace", True),
+        ("error: file write error: No space left on device", True),
+        ('error: open("No space left on device"): Permission denied', False),
+    ],
+)
+def test_git_may_say_that_there_was_no_room_when_there_is_some_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, lacked: bool
+) -> None:
+    program = tmp_path / "git"
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{words}\nEND\nexit 128\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(OSError if lacked else GitProblem, match="git add: "):
+        git("add", "--all", repo=str(tmp_path))
+
+
+def test_a_disk_that_is_full_again_and_again_ends_no_build(small_disk: Project) -> None:
+    """Whoever writes meets it: stages, the store, receipts, the manifest, git."""
+    search = Search(small_disk, {"1win": "gain=14", "2": "gain=11", "3": "gain=12"}, patience="1h", max_depth=2)
+    over = Event()
+
+    def fill_and_free() -> None:
+        for _ in range(6):
+            with (small_disk.root / "ballast").open("ab", buffering=0) as ballast, suppress(OSError):
+                for size in (1 << 16, 1):
+                    with suppress(OSError):
+                        while ballast.write(b"\0" * size) == size:
+                            pass
+            over.wait(0.4)
+            (small_disk.root / "ballast").unlink()
+            over.wait(0.2)
+
+    with small_disk.popen("run", "x") as build:
+        wait_for_line(build, "d0.n0.sweep")
+        filler = Thread(target=fill_and_free)
+        filler.start()
+        said = build.communicate(timeout=PATIENCE)
+        over.set()
+        filler.join()
+    assert build.returncode == 0, said
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert not events(search, "failed")
+    assert {task["task_state"] for task in search.record("manifest.json")["tasks"]} == {"completed", "skipped"}
+
+
+FILLS_AS_CODER = """
+echo >> "$project/asked"
+if [ "$(wc -l < "$project/asked")" -le MOST ]; then
+  head -c 99000000 /dev/zero > "$project/ballast" 2> /dev/null
+  until [ -e "$project/list.seen" ]; do sleep 0.05; done
+  rm "$project/ballast" "$project/list.seen"
+  exit 2
+fi
+echo gain=14 > plus/new
+"""
+
+
+@pytest.mark.parametrize(("most", "asked"), [(1, 2), (9, 4)])
+def test_a_coder_that_met_a_full_disk_is_asked_again_but_not_for_ever(
+    small_disk: Project, most: int, asked: int
+) -> None:
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
+    search = Search(small_disk, {"1": "gain=11"}, patience="1h", roles=roles)
+    small_disk.write("agent.coder", FILLS_AS_CODER.replace("MOST", str(most)))
+    with full_looks(small_disk):
+        search.build()
+    assert len(small_disk.read("asked").splitlines()) == asked
+    assert search.summary("d0.n0.i0")["status"] == ("completed" if most == 1 else "failed")
+    assert [wait["kind"] for wait in events(search, "waiting")] == ["disk full"] * (asked - 1)

@@ -30,6 +30,7 @@ from pipeline.machine.failures import (
     full_disk,
     outage_reason,
     signal_of,
+    watch_room,
 )
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, sleep_until
@@ -55,7 +56,7 @@ class CheckoutRun(NamedTuple):
     """The last attempt of a command.  `why` is empty when it ended well; `results`: the bytes that it wrote, if any.
 
     `shield`: what kept it from writing to the project, empty when nothing did; None where nothing is protected.
-    `outage`: why its failure says nothing of the candidate."""
+    `outage`: why its failure says nothing of the candidate; `full`: the disk that was full while it ran."""
 
     why: str
     exit: int
@@ -64,6 +65,7 @@ class CheckoutRun(NamedTuple):
     attempts: int
     shield: str | None = None
     outage: str = ""
+    full: str = ""
 
     @property
     def ok(self) -> bool:
@@ -117,7 +119,7 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
         begun = time.monotonic()
         with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
             once = _run_once(job, request, worktree)
-        if why := _outage_reason(once, request):
+        if why := _outage_reason(once, request, kills):
             keep_printed(job, request.log)
             delete_tree(request.output)
             kills.check(job, once, why)
@@ -135,33 +137,41 @@ MOST_KILLS = 3
 
 
 class _Kills:
-    """Commands of one target that were killed from outside."""
+    """Commands of one target that were killed from outside, or had no room for a while."""
 
     def __init__(self, patience: float) -> None:
         self._count, self._pauses = 0, Pauses(patience)
+
+    @property
+    def are_many(self) -> bool:
+        return self._count >= MOST_KILLS
 
     def check(self, job: Job, once: CheckoutRun, why: str) -> None:
         """Wait before the command is run again; raise StageOutage where that does not help, or not any more."""
         if job.processes.stopping:
             raise BuildStopping
-        if not once.outage:
+        if not once.outage and full_disk([job.log]):
             raise NoRoom(why)
-        if signal_of(Exit(once.exit)) not in FROM_OUTSIDE:
+        if once.outage and signal_of(Exit(once.exit)) not in FROM_OUTSIDE:
             raise StageOutage(f"{why}; build again", PROGRAM_MISSING)
         self._count, seconds = self._count + 1, self._pauses.next_pause()
         if self._count > MOST_KILLS or seconds is None:
-            raise StageOutage(f"{why}; build again", KILLED_FROM_OUTSIDE)
-        wait = Wait(job.target.stage, "killed", why, seconds)
+            raise StageOutage(f"{why}; build again", KILLED_FROM_OUTSIDE) if once.outage else NoRoom(why)
+        wait = Wait(job.target.stage, "killed" if once.outage else "disk full", why, seconds)
         job.say(wait)
         sleep_until(job.processes, SimpleQueue(), wait.seconds)
 
 
-def _outage_reason(once: CheckoutRun, request: CommandRequest) -> str:
-    """Reason why a run says nothing of the candidate; empty if it does."""
+def _outage_reason(once: CheckoutRun, request: CommandRequest, kills: _Kills) -> str:
+    """Reason why a run says nothing of the candidate; empty if it does.
+
+    If there is room each time that it has ended, it is at last taken for what fills the disk."""
     if once.outage:
         return f"{once.why}: {once.outage}, which says nothing of the candidate"
-    full = "" if once.ok or once.void else full_disk([request.output, request.log])
-    return f"{once.why}: {full}" if full else ""
+    if once.void or (once.ok and not (request.wants and once.full)):  # a shell may end well after half a write
+        return ""
+    full = full_disk([request.output, request.log]) or ("" if kills.are_many else once.full)
+    return f"{once.why or 'it ended well'}: {full}" if full else ""
 
 
 def keep_printed(job: Job, log: str) -> None:
@@ -183,10 +193,12 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     env = job.processes.environment(job.target.run, fixed, params["pass"])
     watched, sealed = start_watch(job, worktree.repo, folder), sealed_paths(job)
     wire = arm_tripwire(sealed, hidden=bool(landlock_version()))
+    full: list[str] = []
     with command_shield(watched, folder, output, env.variables) as shield:
         confined = hide_paths(shield, sealed)
         try:
-            ended = job.processes.run(words, env, request.log, timeout, cwd=folder, confined=confined)
+            with watch_room([output, request.log]) as full:
+                ended = job.processes.run(words, env, request.log, timeout, cwd=folder, confined=confined)
             why = describe_exit(ended, timeout)[0]
         except OSError as error:
             why, status = describe_start_failure(error, words[0])
@@ -201,7 +213,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
     shield_used = watched.shield if watched else None
-    return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage)
+    return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage, "".join(full))
 
 
 def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:

@@ -21,10 +21,9 @@ from hashlib import sha256
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
+from pipeline.core.outcome import DISK_FULL, MODEL_UNAVAILABLE, Wait
 from pipeline.errors import NO_ROOM
-from pipeline.git.command import GitProblem
-from pipeline.machine.failures import describe_unwritten, full_disk
+from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, watch_room
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
 from pipeline.machine.process import BuildStopping
@@ -32,6 +31,7 @@ from pipeline.models.ask import ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
 from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
+from pipeline.models.endpoints import PROTOCOLS
 from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
 from pipeline.store.steering import claim_slot
@@ -71,6 +71,10 @@ class _Outages:
             if service.out_since == self._since:  # nobody else has got an answer meanwhile
                 service.give_up()
             raise StageOutage(f"{problem}; {MOST_PAID} times in a row", MODEL_UNAVAILABLE) from problem
+
+
+class _CallWithoutRoom(CallFailed):
+    """A call that failed while a disk was full."""
 
 
 class RoleAsker(NamedTuple):
@@ -135,17 +139,15 @@ class RoleAsker(NamedTuple):
         self.when_room(calls[0].role, lambda: self.calls.append(*calls))
 
     def when_room(self, role: str, do: Callable[[], T]) -> T:
-        """Do what an answer is kept by, again and again while a disk is full; git has words of its own for that."""
+        """Do what an answer is kept by, again and again while a disk is full."""
         pauses = Pauses(self.job.target.limits.patience or 0.0)
         while True:
             try:
                 return do()
-            except (OSError, GitProblem) as error:
-                is_full = error.errno in NO_ROOM if isinstance(error, OSError) else full_disk([self.calls.path])
-                if not is_full or (seconds := pauses.next_pause()) is None:
+            except OSError as error:
+                if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
                     raise
-                why = describe_unwritten(error) if isinstance(error, OSError) else str(error)
-                self.job.say(Wait(role, "disk full", why, seconds))
+                self.job.say(Wait(role, "disk full", describe_unwritten(error), seconds))
                 sleep_until(self.job.processes, SimpleQueue(), seconds)
 
     def question(self, role: str, prompt: str, where: str) -> Question:
@@ -164,6 +166,7 @@ class RoleAsker(NamedTuple):
         makes of the last failure are kept with it at once: after a kill there are both or none."""
         backend = self.roles[question.role]
         service, outages = self._service(backend), _Outages()
+        squeezed = 0
         while True:
             if full := full_disk([self.calls.path]):  # an answer could not be kept, and would be paid for again
                 raise NoRoom(full)
@@ -177,7 +180,12 @@ class RoleAsker(NamedTuple):
                     raise BuildStopping from problem
                 outages.check(service, problem)
             except CallFailed as failure:
-                if self._keep_failure(question, failed_call(backend, question, failure), partial(rescue, failure)):
+                failed = failed_call(backend, question, failure)
+                if isinstance(failure, _CallWithoutRoom) and squeezed < MOST_PAID:
+                    squeezed += 1
+                    self.keep(failed._replace(exit=NOT_NOW))
+                    self._await_room(question, str(failure))
+                elif self._keep_failure(question, failed, partial(rescue, failure)):
                     raise
             again()
 
@@ -195,18 +203,34 @@ class RoleAsker(NamedTuple):
     def _ask_once(self, question: Question, turn: ServiceTurn, check: Callable[[Answer], object]) -> Answer:
         """Ask, and tell the others who ask the same backend what came of it."""
         context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
+        full: list[str] = []
         try:
-            answer = ask(self.roles[question.role], question, context)
+            with watch_room([question.folder, question.log]) as full:
+                answer = ask(self.roles[question.role], question, context)
             check(answer)
         except BackendUnavailable as problem:
             if problem.kind:
                 turn.failed(RefusedTry(problem.kind, str(problem), problem.after))
             raise
-        except CallFailed:
+        except CallFailed as failure:
             turn.succeeded()
+            if full and failure.exit != REFUSAL_STATUS and self.roles[question.role]["backend"] not in PROTOCOLS:
+                why = f"{failure}; {full[0]}"
+                raise _CallWithoutRoom(why, failure.exit, failure.usage, failure.seconds) from failure
             raise
         turn.succeeded()
         return answer
+
+    def _await_room(self, question: Question, why: str) -> None:
+        """Wait for room before a call that may cost money is made again."""
+        pauses = Pauses(self.job.target.limits.patience or 0.0)
+        while True:
+            if (seconds := pauses.next_pause()) is None:
+                raise StageOutage(why, DISK_FULL)
+            self.job.say(Wait(question.role, "disk full", why, seconds))
+            sleep_until(self.job.processes, SimpleQueue(), seconds)
+            if not full_disk([question.folder, question.log]):
+                return
 
     def _service(self, backend: Mapping[str, Any]) -> Service:
         """The service behind a backend: roles that ask in the same way share it."""
