@@ -260,3 +260,25 @@ def test_repeats_of_a_split_are_weighed_as_such_and_nothing_is_measured_again(pr
     assert [each.get("repeats") for each in evidence.values()] == [None, 2, 4]
     assert evidence[1]["p"] < evidence[2]["p"] < evidence[4]["p"]
     assert "20 blocks, 4 repeats of 5 folds" in project.coppice("explain", "x:d0.n0.i0").stdout
+
+
+def test_what_is_measured_anew_ends_as_it_ended_now_and_not_as_before(project: Project) -> None:
+    """As after a retry: the score that failed before is there until the depth is weighed."""
+    project.write("broken", "1\n")
+    sweep = "[ ! -s {broken} ] || [ ! -e plus/better ] || exit 3; sh {harness} {results} 20"
+    keys = {"sweep": {"run": sweep, "reads": {"harness": "blocks.sh", "broken": "broken"}, "configs": 3, "blocks": {}}}
+    found = search(project, {"better": "gain=2 noise=1", "luck": "gain=0.2 noise=1"}, **keys)
+    said = found.build()
+    assert "x:d0.n0.i0 " in said.out
+    assert found.summary("d0.n0.i0")["status"] == "failed"
+    project.write("broken", "")
+    log = project.root / "runs/x/events.jsonl"
+    before = len(log.read_text().splitlines())
+    said = found.build()
+    assert found.summary("d0.n0.i0")["status"] == "completed"
+    assert "failed: " not in said.out
+    events = [json.loads(line) for line in log.read_text().splitlines()[before:]]
+    ends = [each["event"] for each in events if each.get("eval_id") == "d0.n0.i0"]
+    assert [end for end in ends if end in ("completed", "failed", "scored")] == ["completed", "scored"]
+    entry = json.loads(project.read("runs/x/manifest.json"))["evaluations"]["d0.n0.i0"]
+    assert (entry["status"], entry["task_state"], entry["error"]) == ("completed", "completed", None)
