@@ -176,3 +176,17 @@ def test_numbers_are_short() -> None:
     assert format_change(1, 1) == "1 (same)"
     assert format_money(0, 0) == "-"
     assert format_money(0.0123, 4200) == "$0.0123, 4,200 tokens"
+
+
+def test_what_happened_is_told_in_its_order(manifest: dict[str, Any]) -> None:
+    began = {"event": "build", "at": 1.0, "targets": 3}
+    ended = {"event": "build_ended", "at": 2.0, "seconds": 1.0}
+    stopped = {"event": "stopped", "at": 2.0, "stop_reason": "model_unavailable"}
+    events = [began, ended, stopped, {**began, "at": 3.0}, {**stopped, "at": 4.0, "stop_reason": "max_depth_reached"}]
+    told = summary_text({**manifest, "events": events}).partition("## What happened\n\n")[2].splitlines()[:4]
+    assert [" ".join(line.split(": ")[1].split()[: 2 if "build" in line else 3]) for line in told] == [
+        "a build",
+        "the search stopped",
+        "a build",
+        "the search stopped",
+    ]

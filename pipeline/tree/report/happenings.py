@@ -32,21 +32,23 @@ SINGLE_EVENTS = {
 
 def happening_lines(events: Sequence[Event]) -> list[str]:
     """A list of what happened, in its order; sums of what happens often."""
-    return [f"- {line}" for line in (*_builds(events), *_single_events(events), *_sums(events))]
+    told = sorted([*_builds(events), *_single_events(events)])  # by their places in the log
+    return [f"- {line}" for line in (*(line for _, line in told), *_sums(events))]
 
 
-def _builds(events: Sequence[Event]) -> Iterator[str]:
-    """A line for each build; one that has no end was killed, unless it is the last one."""
-    told = [event for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
+def _builds(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
+    """A line for each build, with its place; one that has no end was killed, unless it is the last one."""
+    told = [(n, event) for n, event in enumerate(events) if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
     lines = []
-    for n, event in enumerate(told):
-        if event["event"] != EVENT_BUILD:
-            continue
-        after = told[n + 1] if n + 1 < len(told) else None
-        lines.append(f"{_moment(event)}: a build of {plural(event.get('targets', 0), 'target')}, {_end(after)}")
+    for n, (place, event) in enumerate(told):
+        if event["event"] == EVENT_BUILD:
+            after = told[n + 1][1] if n + 1 < len(told) else None
+            what = f"a build of {plural(event.get('targets', 0), 'target')}"
+            lines.append((place, f"{_moment(event)}: {what}, {_end(after)}"))
     if len(lines) > FIRST_BUILDS + LAST_BUILDS:
-        left = len(lines) - FIRST_BUILDS - LAST_BUILDS
-        lines = [*lines[:FIRST_BUILDS], f"{plural(left, 'build')} between them", *lines[-LAST_BUILDS:]]
+        left = lines[FIRST_BUILDS:-LAST_BUILDS]
+        between = (left[0][0], f"{plural(len(left), 'build')} between them")
+        lines = [*lines[:FIRST_BUILDS], between, *lines[-LAST_BUILDS:]]
     yield from lines
 
 
@@ -59,12 +61,13 @@ def _end(after: Event | None) -> str:
     return f"{'stopped early' if after.get('stopped') else 'ended'} after {duration(after['seconds'])}{failed}"
 
 
-def _single_events(events: Sequence[Event]) -> Iterator[str]:
-    for event in events:
+def _single_events(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
+    for place, event in enumerate(events):
         if words := SINGLE_EVENTS.get(event.get("event", "")):
             why = ": ".join(str(event[name]) for name in ("stop_reason", "why") if event.get(name))
             where = f" for {plain_text(str(event['slot']))}" if event.get("slot") else ""
-            yield f"{_moment(event)}: {words}{where}{f': {clip_text(plain_text(why), WHY_WIDTH)}' if why else ''}"
+            reason = f": {clip_text(plain_text(why), WHY_WIDTH)}" if why else ""
+            yield place, f"{_moment(event)}: {words}{where}{reason}"
 
 
 def _sums(events: Sequence[Event]) -> Iterator[str]:
