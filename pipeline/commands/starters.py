@@ -155,18 +155,17 @@ roles:                                    # recorded: no model, no cost
   ideas: {{backend: patches, folder: search/ideas}}
   coder: {{backend: patches}}
 
-# For a model put these five lines in place of the three above (other clients: docs/backends.md), then more depths:
+# For a model put these four lines in place of the three above (other clients: docs/backends.md), then more depths:
 # roles:
-#   ideas: {{backend: command, run: [claude, -p, --output-format, json], usage: {{text: result, usd: total_cost_usd}}}}
-#   coder: {{backend: command, run: [claude, -p, --output-format, json, --permission-mode, acceptEdits],
-#           usage: {{text: result, usd: total_cost_usd}}}}
+#   ideas: {{backend: claude}}
+#   coder: {{backend: claude}}
 # budget: {{usd: 5, per_eval: {{usd: 1}}}}
 {tests}
 sweep:
-  run: [python3, "{{in}}", "{{results}}"]   # runs in each candidate's checkout
+  run: [python3, "{{in}}", "{{results}}"{seed}]   # runs in each candidate's checkout
   reads: search/measure.py                # the file to change when something else counts
   configs: 1
-  blocks: {times}
+  blocks: {times}{seeded}
   timeout: 10m
 
 metrics:
@@ -178,6 +177,11 @@ tests:                                    # must pass before anything is measure
   timeout: 10m
 """
 TIMES = 8
+# A time needs no seed, but with one `coppice calibrate` times the start several times, which shows what blocks do not.
+SEED_OF_TIMES = (
+    ', "{seed}"',
+    "\n  # measure.py ignores the seed: by it `coppice calibrate search` sees how much the machine's speed drifts",
+)
 
 
 def search_files(program: Program, folder: str, repo: str, tested: bool) -> dict[str, str]:
@@ -185,7 +189,8 @@ def search_files(program: Program, folder: str, repo: str, tested: bool) -> dict
     column, better = ("value", "higher") if program.number else ("seconds", "lower")
     measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
     keys = {"words": program.words, "repo": repo, "times": TIMES, "column": column, "better": better}
-    spec = SPEC.format(**keys, tests=TESTS if tested else "")
+    seed, seeded = ("", "") if program.number else SEED_OF_TIMES
+    spec = SPEC.format(**keys, seed=seed, seeded=seeded, tests=TESTS if tested else "")
     files = {f"specs/{SEARCH}.yaml": spec, "search/measure.py": measure}
     for name, (title, change) in _ideas(program, folder).items():
         files[f"search/ideas/{name}/idea.md"] = (

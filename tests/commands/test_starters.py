@@ -97,3 +97,21 @@ def test_a_mistake_takes_one_line_and_writes_nothing(tmp_path: Path, words: tupl
     assert WRONG[words] in said.stderr
     assert said.stderr.count("\n") == 1
     assert files(folder).keys() == {"README"}
+
+
+def test_the_lines_for_a_model_are_a_search_and_a_timed_one_can_be_calibrated(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", SHELL)
+    init(folder, "--kind", "tree")
+    spec = folder / "specs/search.yaml"
+    text = spec.read_text()
+    recorded = text[text.index("roles: ") : text.index("# For a model")]
+    lines = text[text.index("# roles:") : text.index("# budget: ")]
+    with_model = text.replace(recorded, "").replace(lines, lines.replace("# ", ""))
+    spec.write_text(with_model.replace("# budget: ", "budget: "))
+    planned = coppice(folder, "plan", "search")
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert "budget: 5.00 USD" in planned.stdout
+    spec.write_text(text)
+    found = coppice(folder, "calibrate", "search", "--seeds", "1", "--depths", "100")
+    assert found.returncode == 0, found.stderr
+    assert "2 measurements of the root, each with its seed" in found.stdout
