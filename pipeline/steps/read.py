@@ -206,7 +206,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         reads=keys["reads"],
         writes=keys["writes"],
         env=env,
-        limits=Limits(keys["timeout"], keys["retries"], room, keys["exclusive"]),
+        limits=Limits(keys["timeout"], keys["retries"], room, exclusive=keys["exclusive"]),
         by_content=keys["by_content"],
     )
     check_names(step)

@@ -33,7 +33,7 @@ LIFECYCLE_FIELDS = tuple(NEW_LIFE)
 # Steps before the sweep, each with the keys of the configuration that ask for it.
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 # Of these the score says the same as the pairs that it was made from.
-MEASURED = ("status", "commit", "baseline_sha256", "results_sha256")
+SAME_IN_PAIRS = ("status", "commit", "baseline_sha256", "results_sha256")
 
 
 class _Evaluation:
@@ -44,7 +44,7 @@ class _Evaluation:
         self.pairs = (self._read("pairs.json") or {}) if records.config["method"] == PAIRED else {}
         scored = self._read("summary.json") or self.pairs
         # where it was measured anew, by a retry for instance, the score is still that of what was measured before
-        outdated = any(self.pairs[key] != scored.get(key) for key in MEASURED if self.pairs)
+        outdated = any(self.pairs[key] != scored.get(key) for key in SAME_IN_PAIRS if self.pairs)
         self.summary = self.pairs if outdated else scored
         self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(records.config[key] for key in keys)]
         names = (*self.before, "sweep")
