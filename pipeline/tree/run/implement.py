@@ -312,7 +312,7 @@ class _Work:
     def _partial_work(
         self, worktree: Worktree, question: Question, before: bytes, failure: CallFailed
     ) -> Iterator[Call]:
-        """What a failed call has changed, as an answer; its cost is in the call that failed."""
+        """The change that a failed call has left, as an answer; its cost is in the call that failed."""
         change = self.asking.when_room("coder", lambda: self._change(worktree))
         if change != before:
             self._check_keys(change)
