@@ -34,6 +34,7 @@ from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.summary import headline, summary_text
 from pipeline.tree.rules.beam import SKIPPED
 from pipeline.tree.rules.positions import (
+    CANDIDATE_STAGES,
     CANDIDATES,
     EVENTS,
     HOLDOUT_PART,
@@ -93,8 +94,7 @@ def _folders(path: str) -> list[str]:
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
-PAID_STAGES = ("implement", "test", "checks", "sweep", "row")
-SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
+SLOT_STAGES = (*CANDIDATE_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
 ASKING_STAGES = ("idea", "implement")
 # Manifest and summary are written so often, in seconds, or so many times more rarely than writing them takes.
 WRITE_EVERY, WRITE_SHARE = 1.0, 40
@@ -177,12 +177,12 @@ class TreeFollower(Follower):
 
     def target_started(self, target: Target, new: bool) -> None:
         slot = _slot_name(target)
-        if slot and new and target.stage in PAID_STAGES and slot not in self.started_slots:
+        if slot and new and target.stage in CANDIDATE_STAGES and slot not in self.started_slots:
             self._start(slot, time.time())
 
     def target_process(self, target: Target, pid: int) -> None:
         slot = _slot_name(target)
-        if slot and target.stage in PAID_STAGES:
+        if slot and target.stage in CANDIDATE_STAGES:
             if slot not in self.started_slots:
                 self._start(slot, time.time())
             self._log_event(records.EVENT_WORKING, slot, stage=target.stage, pid=pid)
@@ -231,7 +231,7 @@ class TreeFollower(Follower):
             self.lines.append(stopped_line(self.run, slot, target.stage, outcome.why))
 
     def _slot_target_ended(self, slot: str, target: Target, outcome: Outcome) -> None:
-        if target.stage in PAID_STAGES and outcome.status == BUILT:
+        if target.stage in CANDIDATE_STAGES and outcome.status == BUILT:
             if slot not in self.started_slots:
                 self._start(slot, outcome.start)
             if _ran_command(target):

@@ -16,13 +16,11 @@ from pipeline.models.calls import read_calls
 from pipeline.tree.accounts import scored_slots, slot_by_name
 from pipeline.tree.report.markdown import clip_text
 from pipeline.tree.rules.beam import FAILED
-from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name
+from pipeline.tree.rules.positions import CANDIDATE_STAGES, EvalSlot, RunLayout, own_name
 from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
 
 # Commands whose time was paid, by the files with their costs.
 _COMMANDS = ("test", "checks", "sweep")
-# Stages that make a candidate and measure it.
-_REDONE = ("implement", "test", "checks", "sweep", "row")
 
 
 class RetryPlan(NamedTuple):
@@ -40,7 +38,9 @@ def plan_retry(run: str, targets: Sequence[Target], words: Sequence[str]) -> Ret
             raise SpecError(f"{run}:{slot} {why}")
     failed = [slot for slot in scored_slots(targets) if not _refusal(run, slot)]
     slots = [slot for slot in failed if slot in named] if named else failed
-    forget = [target.name for target in targets if target.stage in _REDONE and _slot_word(target) in map(str, slots)]
+    forget = [
+        target.name for target in targets if target.stage in CANDIDATE_STAGES and _slot_word(target) in map(str, slots)
+    ]
     return RetryPlan(tuple(forget), tuple(_lines(run, slots)))
 
 

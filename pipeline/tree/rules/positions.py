@@ -67,6 +67,7 @@ def slots_of(depth: int, beam_width: int, ideas_per_node: int) -> tuple[EvalSlot
 
 CALIBRATION_PREFIX = "calibrate"  # begins the names of targets that measure the root once more
 
+CANDIDATE_STAGES = ("implement", "test", "checks", "sweep", "row")  # stages that make a candidate and measure it
 SCORING_STAGES = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
 FIRST_PART, REST_PART, HOLDOUT_PART = "first", "rest", "holdout"  # parts of a sweep: which blocks
 
