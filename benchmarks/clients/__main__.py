@@ -93,9 +93,7 @@ def try_client(
         roles = {**dict.fromkeys(ROLES, plain(models.url)), **dict.fromkeys(clients, role(client))}
         search = Search(folder, roles)
         search.write_spec(**WAYS[way](search))
-        for path, text in RECIPES[client].files(models.url).items():
-            (search.home / path).parent.mkdir(parents=True, exist_ok=True)
-            (search.home / path).write_text(text)
+        search.write_home(RECIPES[client].files(models.url))
         before = search.files()
         began = time.monotonic()
         env = environment_with(program, client, models.url)

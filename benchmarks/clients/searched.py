@@ -83,6 +83,11 @@ class Search:
         self.keys = {name: value for name, value in {**self.keys, **keys}.items() if value is not None}
         (self.root / f"specs/{RUN}.yaml").write_text(yaml.safe_dump(self.keys, sort_keys=False))
 
+    def write_home(self, files: Mapping[str, str]) -> None:
+        for path, text in files.items():
+            (self.home / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.home / path).write_text(text)
+
     def _commit(self) -> None:
         name = ["-c", "user.name=Nobody", "-c", "user.email=nobody@localhost"]
         for words in (["init", "--quiet"], ["add", "."], [*name, "commit", "--quiet", "-m", "Knobs at zero"]):

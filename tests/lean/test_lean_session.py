@@ -168,12 +168,13 @@ def test_the_same_words_after_other_commands_have_another_key(pool: Pool) -> Non
 
 def test_goals_too_large_to_be_written_down_are_known_by_their_words_in_any_process(pool: Pool) -> None:
     keys = []
-    for number in (1, 2, 2):
+    for number in (2, 1, 2):
         session, start = pool.open(Theorem("a", f"[{', '.join([str(number)] * 5000)}].length = 5000"))
         keys.append(session.key(start))
         session.close()
-        killed(pool)  # the next one has the same numbers for its states
-    assert keys[0] != keys[1] == keys[2]
+        if len(keys) == 1:
+            killed(pool)  # the next one has the same numbers for its states
+    assert keys[1] != keys[0] == keys[2]
 
 
 def test_a_closed_session_is_closed(pool: Pool) -> None:

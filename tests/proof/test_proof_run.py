@@ -62,21 +62,8 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
-def test_a_row_whose_context_gives_a_sign_another_meaning_is_warned_of(project: Project) -> None:
-    """It counts, and is proved: what that is worth is for whoever wrote it to say."""
-    project.spec("x", SPEC)
-    odd = {"id": "odd", "goal": "1 = 2", "context": ['infix:50 (priority := high) " = " => fun a b : Nat => a ≤ b']}
-    project.write("bank.jsonl", "# mine\n" + json.dumps(odd) + "\n" + bank({"real": "∀ x : ℝ, x = x"}))
-    said = project.coppice("x", timeout=PATIENCE)
-    assert said.returncode == 0, said
-    assert "2 warnings about what the bank says:" in said.stderr
-    assert "bank.jsonl:2: odd: its context redefines `=`: what is proved may not be" in said.stderr
-    assert "bank.jsonl:3: real: `ℝ` is no notation without Mathlib" in said.stderr
-    assert "2 of 2 goals proved" in said.stderr
-
-
-def attempts(project: Project) -> list[Attempt]:
-    toolchain = json.loads(project.read("runs/x/toolchain.json"))["version"]
+def attempts(project: Project, run: str = "x") -> list[Attempt]:
+    toolchain = json.loads(project.read(f"runs/{run}/toolchain.json"))["version"]
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         return sorted(reader.attempts_by_key(toolchain).values(), key=lambda each: each.key)
 
@@ -187,12 +174,16 @@ def test_what_is_open_is_gone_on_with_for_so_long(proved: Project) -> None:
 
 
 def test_it_ends_by_itself_when_all_is_proved_and_further_samples_are_others(project: Project) -> None:
-    goals = {name: EASY[name] for name in ("swap", "order")}
+    """One row gives a sign another meaning: it counts, and what that is worth is for whoever wrote it to say."""
+    odd = {"id": "odd", "goal": "1 = 2", "context": ['infix:50 (priority := high) " = " => fun a b : Nat => a ≤ b']}
     project.spec("x", SPEC)
-    project.write("bank.jsonl", bank(goals))
+    project.write("bank.jsonl", "# mine\n" + json.dumps(odd) + "\n" + bank({"real": "∀ x : ℝ, x = x"}))
     said = project.coppice("bg", "x", timeout=PATIENCE)
     assert said.returncode == 0, said
     assert f"{LEDGER}: 2 goals, 2 proved; 0 goals open" in said.stdout
+    assert "2 warnings about what the bank says:" in said.stdout + said.stderr
+    assert "bank.jsonl:2: odd: its context redefines `=`: what is proved may not be" in said.stdout + said.stderr
+    assert "bank.jsonl:3: real: `ℝ` is no notation without Mathlib" in said.stdout + said.stderr
     before = attempts(project)
     project.spec("x", f"{SPEC}samples: 2\npass_at: [1, 2]\n")
     said = project.coppice("x", timeout=PATIENCE)
@@ -223,9 +214,9 @@ def until(build: subprocess.Popen[str], words: str) -> None:
     raise AssertionError(f"it never said '{words}': {build.stderr and build.stderr.read()}")
 
 
-def leans(project: Project) -> list[psutil.Process]:
+def leans(project: Project, run: str = "x") -> list[psutil.Process]:
     """Processes that belong to the run: the guard looks for the same mark."""
-    mark = str((project.root / "runs/x").resolve())
+    mark = str((project.root / "runs" / run).resolve())
     return [process for process in psutil.process_iter() if mark == environ(process).get("COPPICE_FOLDER")]
 
 
@@ -257,53 +248,50 @@ def proofs(project: Project) -> list[dict[str, list[dict[str, bool]]]]:
     return [json.loads(line) for line in project.read("runs/x/proofs.jsonl").splitlines()]
 
 
-def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen[str]) -> None:
-    until(begun, "x:prove: 1 of 5")
-    begun.send_signal(signal.SIGINT)
-    _, err = begun.communicate(timeout=PATIENCE)
-    assert begun.returncode == 130, err
-    assert "interrupted by signal 2; what was finished is kept" in err
-    assert not leans(project)
-    assert attempts(project)
-    assert not os.path.exists(project.root / "runs/x/proofs.jsonl")
-    # none was recorded as a failure for having been interrupted
-    assert {each.error for each in attempts(project)} <= {"", GIVEN_UP}
-
-
-def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> None:
-    project.write("bank.jsonl", bank({**EASY, **HARD}))
+def test_an_interrupt_ends_it_in_order_and_it_says_where_its_attempts_are(project: Project) -> None:
+    project.write("bank.jsonl", bank({**HARD, **EASY}))
     with project.popen("bank", "bank.jsonl", ORCH_PROFILE="0") as build:
         until(build, "bank:prove: 1 of 5")
         build.send_signal(signal.SIGINT)
         _, err = build.communicate(timeout=PATIENCE)
     assert build.returncode == 130, err
-    assert f"every attempt that ended is in {LEDGER}" in err
+    assert f"interrupted by signal 2; every attempt that ended is in {LEDGER}" in err
+    assert not leans(project, "bank")
     assert not os.path.exists(project.root / "bench")
+    assert not os.path.exists(project.root / "runs/bank/proofs.jsonl")
+    # none was recorded as a failure for having been interrupted
+    assert {each.error for each in attempts(project, "bank")} <= {"", GIVEN_UP}
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert reader.stats().attempts
         assert reader.stats().frontier == len(HARD) + len(EASY) - reader.stats().proved > 0
 
 
-def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(project: Project) -> None:
+def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(
+    proved: Project, project: Project
+) -> None:
+    ledger = project.root / LEDGER
+    ledger.parent.mkdir(parents=True)
+    with closing(LedgerReader(str(proved.root / LEDGER))) as reader:
+        before = reader.stats().proved
+    with closing(sqlite3.connect(proved.root / LEDGER)) as whole, closing(sqlite3.connect(ledger)) as copy:
+        whole.backup(copy)
+        of = "(SELECT goal_hash FROM goals WHERE name = 'zero')"  # as one that was kept when more was believed
+        for table in ("attempts", "tactic_cache"):
+            copy.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
+        copy.commit()
     project.spec("x", SPEC)
     project.write("bank.jsonl", bank(EASY))
     assert project.coppice("x", timeout=PATIENCE).returncode == 0
-    with closing(sqlite3.connect(project.root / LEDGER)) as ledger:  # as one that was kept when more was believed
-        of = "(SELECT goal_hash FROM goals WHERE name = 'zero')"
-        for table in ("attempts", "tactic_cache"):
-            ledger.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
-        ledger.commit()
-    project.spec("y", SPEC + "speculation: 1\n")  # another search, and the same attempts
-    assert project.coppice("y", timeout=PATIENCE).returncode == 0
-    assert results(project, "y")["goals_solved"] == 2
-    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
-        assert [each.goal.id for each in reader.frontier()] == ["zero"]
-        assert reader.stats().proved == 2
-    [refused] = [each for each in attempts(project) if not each.verified]
+    assert results(project)["goals_solved"] == 2
+    with closing(LedgerReader(str(ledger))) as reader:
+        assert "zero" in {each.goal.id for each in reader.frontier()}
+        assert reader.stats().proved == before - 1
+    [refused] = [each for each in attempts(project) if not each.verified and each.tactics]
     assert (refused.tactics, refused.error.startswith("not verified: ")) == (("skip",), True)
-    assert project.coppice("bg", "y", "--duration", "60s", timeout=PATIENCE).returncode == 0
-    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
-        assert (reader.frontier(), reader.stats().proved) == ([], 3)
+    assert project.coppice("bg", "x", "--duration", "60s", timeout=PATIENCE).returncode == 0
+    with closing(LedgerReader(str(ledger))) as reader:
+        assert "zero" not in {each.goal.id for each in reader.frontier()}
+        assert reader.stats().proved == before
 
 
 def test_no_ledger_is_no_search(project: Project) -> None:

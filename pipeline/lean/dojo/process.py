@@ -11,11 +11,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from pipeline.lean.dojo import text
 from pipeline.lean.dojo.text import tactic_refusal
@@ -34,7 +31,7 @@ from pipeline.lean.model import (
 )
 from pipeline.lean.repl.pool import NOWHERE, StateHistory, TacticStep
 from pipeline.lean.repl.process import LeanCommand, Overrun, ProcessEnded, Repl, Starter, check_stop
-from pipeline.lean.repl.slot import process_family
+from pipeline.lean.repl.slot import kill_families, process_family
 from pipeline.machine.process import BuildStopping, has_ended, signal_group
 
 CHILD = Path(__file__).with_name("child.py")
@@ -80,14 +77,13 @@ class DojoProcess(Repl):
 
     def end(self) -> None:
         """End the process and the Lean of its Dojo, which is in a session of its own."""
+        known = process_family(self.pid)  # by now: those whose parent ends are nobody's children
         if self._child.stdin is not None:
             self._child.stdin.close()  # a Dojo that does nothing puts away what it made, and ends
         deadline = time.monotonic() + POLITE
         while not has_ended(self._child) and time.monotonic() < deadline:
             time.sleep(PAUSE)
-        for each in process_family(self.pid)[1:]:
-            with suppress(psutil.NoSuchProcess):
-                each.kill()
+        kill_families(known)
         super().end()
         if self.file:
             Path(self.file).unlink(missing_ok=True)

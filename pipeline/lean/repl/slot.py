@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import deque
@@ -27,6 +28,7 @@ from pipeline.lean.repl.process import (
 from pipeline.machine.process import BuildStopping
 
 ProcessFamily = Sequence[psutil.Process]
+GONE = 5.0  # seconds in which what was killed is gone, be it never so large
 
 
 def process_family(pid: int) -> ProcessFamily:
@@ -35,6 +37,30 @@ def process_family(pid: int) -> ProcessFamily:
         return [first, *first.children(recursive=True)]
     except psutil.Error:
         return []
+
+
+def kill_families(roots: ProcessFamily) -> None:
+    """Kill processes and all below them, and wait until they are gone.
+
+    Each is stopped before it is asked for its children, so that none is born unseen."""
+    waiting, found = [*roots], []
+    while waiting:
+        process = waiting.pop()
+        with suppress(psutil.Error):  # gone by itself
+            process.suspend()
+            found.append(process)
+            waiting += process.children()
+    for process in found:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs([each for each in found if not _is_our_child(each)], GONE)
+
+
+def _is_our_child(process: psutil.Process) -> bool:
+    """Check if its status is ours to ask for, elsewhere."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.ppid() == os.getpid())
+    return False
 
 
 def resident_bytes(processes: ProcessFamily) -> int:
