@@ -89,13 +89,16 @@ def requirements_of(part: str) -> list[str]:
     return list(extras[part])
 
 
-def install(part: str, wanted: str) -> None:
-    requirements = requirements_of(part)
+def install(parts: list[str], wanted: str) -> None:
+    """All at once: pip resolves, and starts, but once."""
+    requirements = [each for part in parts for each in requirements_of(part)]
     say(f"installing {' '.join(requirements)}")
-    stamp(part).unlink(missing_ok=True)
+    for part in parts:
+        stamp(part).unlink(missing_ok=True)
     pip: list[str | Path] = [PYTHON, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     run([*pip, "-c", "constraints.txt", *requirements], "pip could not install them")
-    stamp(part).write_text(wanted)
+    for part in parts:
+        stamp(part).write_text(wanted)
 
 
 def bring_up_to_date(extras: list[str]) -> None:
@@ -104,9 +107,8 @@ def bring_up_to_date(extras: list[str]) -> None:
     if not usable():
         create()
     stale = [part for part in [BASE, *extras] if stamped(part) != wanted]
-    for part in stale:
-        install(part, wanted)
     if stale:
+        install(stale, wanted)
         say(f".venv is ready ({time.monotonic() - started:.0f} s)")
 
 
