@@ -407,6 +407,21 @@ def test_a_retry_does_what_failed_again_and_nothing_else(project: Project) -> No
     assert search.executed() == []
 
 
+@pytest.mark.parametrize(("refusal", "code"), [("paused since", 75), ("sweep.sh is missing", 2), ("-n -1: give 1", 2)])
+def test_a_retry_that_is_refused_has_forgotten_nothing(project: Project, refusal: str, code: int) -> None:
+    search = failing_search(project)
+    search.build()
+    before = project.read("runs/x/.coppice/receipts")
+    if code == 75:
+        project.call("pause", "x")
+    if "sweep.sh" in refusal:
+        (project.root / "sweep.sh").rename(project.root / "away")
+    said = project.call("retry", "x", *(["--process=-1"] if "-n" in refusal else []))
+    assert (said.code, refusal in said.err, said.out) == (code, True, ""), said
+    assert project.read("runs/x/.coppice/receipts") == before
+    assert search.summary("d0.n0.i1")["status"] == "failed"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
