@@ -122,7 +122,13 @@ def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
     return made
 
 
-def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
+def last_kind(run: str) -> str:
+    """The kind of the plan that was frozen last, whatever has changed since; empty if there is none."""
+    frozen = _read_frozen(run) if RUN_NAME.fullmatch(run) else None
+    return str(frozen[0][3][1]) if frozen else ""
+
+
+def _read_frozen(run: str) -> tuple[Any, Any] | None:
     try:
         with open(f"{noop.folder(run)}/graph", "rb") as file:
             check, content = file.read(4), file.read()
@@ -131,7 +137,15 @@ def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> Run
         head, rows = marshal.loads(content)
     except noop.DAMAGE:
         return None
-    if head[0] != GRAPH_FORMAT or head[1][: len(sources)] != list(sources):
+    return (head, rows) if head[0] == GRAPH_FORMAT else None
+
+
+def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
+    frozen = _read_frozen(run)
+    if frozen is None:
+        return None
+    head, rows = frozen
+    if head[1][: len(sources)] != list(sources):
         return None
     signatures = [*signatures, *(state.signature(path) for path in head[1][len(sources) :])]
     if head[2] != signatures:

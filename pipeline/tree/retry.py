@@ -77,7 +77,7 @@ def _lines(run: str, slots: Sequence[EvalSlot]) -> Iterator[str]:
 
 
 def _budget_lines(run: str, budget: float) -> Iterator[str]:
-    """What a retry means for the money: decisions count what is in use, the bill has all that was paid."""
+    """Lines on the money: decisions count what is in use, the bill has all that was paid."""
     yield f"  the budget of {budget:g} USD counts answers in use: these no more, but those of the retry"
     yield f"  the bill keeps both: {format_bill(fold_money(run, ()))} up to now; a retry may take it beyond the budget"
 

@@ -143,6 +143,17 @@ def test_a_run_is_paused_before_a_build_and_what_is_up_to_date_says_nothing_of_i
     assert "up to date" in search.build().out
 
 
+def test_a_broken_spec_under_edit_keeps_nobody_from_pausing(project: Project) -> None:
+    search = steered(project)
+    search.build()
+    spec = project.read("specs/x.yaml")
+    project.spec("x", f"{spec}sweeep: [\n")
+    assert "x is paused" in said(search, "pause", "x")
+    assert "x is not paused any more" in said(search, "resume", "x")
+    project.spec("y", "kind: tree\nsweeep: [\n")
+    assert "specs/y.yaml:" in said(search, "pause", "y", code=2), "nobody knows what it is"
+
+
 def test_a_paused_run_holds_up_no_other_run(project: Project) -> None:
     search = steered(project)
     reads = 'kind: steps\nsteps: {s: {run: "echo > {out}", reads: [FILE], writes: a}}\n'
