@@ -29,8 +29,9 @@ from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
-from pipeline.errors import RunPaused
+from pipeline.errors import NO_ROOM, UNAVAILABLE, RunPaused
 from pipeline.kinds import Follower
+from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.load import ROOT, usable_cpus
 from pipeline.machine.lock import lock_runs
 from pipeline.views.events import Build, Reporter
@@ -177,6 +178,16 @@ def build_locked(
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         # what doit's runner asks of a dispatcher before our own loop takes over
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
+        code = _run_and_save(session, runner, selection)
+    if paused and not code:
+        return refuse(f"left out: {join_names(paused)}, which is paused; {_resume_text(paused[0])}", LOCKED)
+    return code
+
+
+def _run_and_save(session: BuildSession, runner: RoomRunner, selection: SimpleNamespace) -> int:
+    """Run what is stale, and remember.  Where runs have patience with a full disk, one that stays full is an outage."""
+    code = 0
+    try:
         try:
             code = int(runner.run_all(selection))
         except BaseException:
@@ -184,8 +195,10 @@ def build_locked(
                 session.save(runner.statuses)
             raise
         session.save(runner.statuses)
-    if paused and not code:
-        return refuse(f"left out: {join_names(paused)}, which is paused; {_resume_text(paused[0])}", LOCKED)
+    except OSError as error:
+        if error.errno not in NO_ROOM or all(target.limits.patience is None for target in session.graph.targets):
+            raise
+        return refuse(describe_unwritten(error), code or UNAVAILABLE)
     return code
 
 

@@ -361,15 +361,15 @@ def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]
 def _budget_state(records: RunRecords, evaluations: Mapping[str, Record]) -> Record:
     """The amounts spent, and those left beside the reserved ones; of a depth that is not over by what has ended."""
     depths = len(records.promotions)
-    over = next(reversed(records.promotions.values()), {"spent": {}, "stop_reason": None})
+    over: Record = next(reversed(records.promotions.values()), {"spent": {}, "stop_reason": None})
     if under_way := None if over["stop_reason"] else records.assignments.get(depths):
         ended = {name: each["spent"] for name in under_way["reserved"] if (each := evaluations[name])["spent"]}
         ideas = {name: Spending(*under_way["spent"].get(f"{name}.idea", ())) for name in ended}
         spent = {**under_way["spent"], **{name: _without(Spending(**ended[name]), ideas[name]) for name in ended}}
         ledger = ledger_of(records.config, [name for name in under_way["reserved"] if name not in ended], spent)
     else:
-        ideas = {} if over["stop_reason"] else dict(_asked_ideas(records, depths))
-        ledger = ledger_of(records.config, spent={**over["spent"], **ideas})
+        asked = {} if over["stop_reason"] else dict(_asked_ideas(records, depths))
+        ledger = ledger_of(records.config, spent={**over["spent"], **asked})
     return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}
 
 
