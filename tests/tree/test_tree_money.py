@@ -79,6 +79,17 @@ def test_while_a_depth_is_not_over_the_budget_counts_what_has_ended(project: Pro
     assert (state["spent"]["evals"], state["spent"]["usd"], state["left"]["usd"]) == (1, 0.25, 1.25)
 
 
+def test_what_a_spec_without_prices_has_begun_can_be_read_but_not_built(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}")
+    search.build()
+    search.spec(budget={"usd": 2}, roles={**search.keys["roles"], "coder": agent("coder")})
+    for words in (["tree", "--tree-run-id", "x", "--report-only"], ["explain", "x:d0.n0.i0"], ["list", "x"], ["log"]):
+        assert project.call(*words).code == 0
+    for command in ("run", "plan"):
+        said = project.call(command, "x")
+        assert (said.code, "nobody knows what command costs" in said.err) == (2, True), said
+
+
 def test_what_was_asked_ahead_of_its_turn_is_on_the_bill_once(project: Project) -> None:
     search = search_of(project, f"{CODE}{PAID % 0.01}", ideas=5, budget={"usd": 1.0, "per_eval": {"usd": 0.4}})
     search.build("-n", "4")
