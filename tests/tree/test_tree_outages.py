@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +20,7 @@ from kit.project import PATIENCE, Project
 from kit.searches import TESTED, Search, adding, agent, idea
 
 from pipeline.git.command import GitProblem, git
+from pipeline.store.receipts import Receipts
 
 
 class Refusal(NamedTuple):
@@ -476,6 +477,11 @@ def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_di
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
     assert [wait["kind"] for wait in events(search, "waiting")][:1] == (["disk full"] if patience else [])
+    with chdir(small_disk.root):
+        receipts = Receipts("x")  # no wait is an attempt
+        assert {found.attempts for name in receipts.names() if (found := receipts.receipt(name))} == {1}, (
+            "no wait is one"
+        )
 
 
 def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk: Project, tmp_path: Path) -> None:
