@@ -220,6 +220,10 @@ class Spec(Protocol):
     def sources(self) -> Mapping[str, int]:
         """Files that the plan was made of besides, each with its signature before it was read."""
 
+    @property
+    def refusal(self) -> str:
+        """Reason, with file and line, why nothing is built by it, though what is recorded can be read; else empty."""
+
 
 AbilityModule = TypeVar("AbilityModule")
 

@@ -1,8 +1,8 @@
 """History of a run: a line as each build of it begins, and one as it ends, in runs/RUN/.coppice/builds.
 
-Lines are JSON and only ever appended, by whoever has the lock of the run.  A build without an end was killed.  One that
-looked at nothing leaves no line.  Of very large builds the slowest targets are kept.  Nothing rests on the history: a
-build goes on without, and says so, where it cannot be written."""
+Lines are JSON, written by whoever has the lock of the run.  A build without an end was killed.  One that found all as
+it should be leaves no line.  Of many builds the newest are kept, with their numbers, of very large ones the slowest
+targets.  Nothing rests on the history: a build goes on without, and says so, where it cannot be written."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, Outcome
 from pipeline.store import noop
-from pipeline.store.files import append_lines, whole_lines
+from pipeline.store.files import append_lines, whole_lines, write_whole
 from pipeline.views.events import Build, Reporter
 
 MOST_TARGETS = 2000
+# Builds that are kept: some weeks of a few a day, and 12 MB at most.  So many more may be there before the oldest go.
+KEPT_BUILDS, SLACK = 100, 25
 
 
 class TargetTime(NamedTuple):
@@ -73,11 +76,20 @@ def _lines(path: str) -> Iterable[bytes]:
         return [*whole_lines(file)]
 
 
+def _number(line: bytes) -> int:
+    """The number of the build that a line is about; 0 of a line that is none."""
+    try:
+        return int(json.loads(line)["build"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
 class HistoryReporter(Reporter):
     """Reporter that writes the history of one run."""
 
     def __init__(self, run: str) -> None:
         self._run, self._stopped, self._number = run, "", 0
+        self._size = 0  # of the history before this build
         self._counts: dict[str, int] = {}
         self._saved = 0.0
         self._ended: dict[str, TargetTime] = {}
@@ -91,8 +103,21 @@ class HistoryReporter(Reporter):
 
     def target_started(self, target: Target) -> None:
         if target.run == self._run and not self._number:
-            self._number = 1 + sum(b'"event": "begin"' in line for line in _lines(history_path(self._run)))
+            self._number = 1 + self._last_number()
             self._append({"build": self._number, "event": "begin", "at": round(self._begun, 3)})
+
+    def _last_number(self) -> int:
+        """The number of the last build; drops the oldest where they are too many."""
+        path = history_path(self._run)
+        lines = [*_lines(path)]
+        numbers = [_number(line) if b'"event": "begin"' in line else 0 for line in lines]
+        last = max(numbers, default=0)
+        if sum(map(bool, numbers)) >= KEPT_BUILDS + SLACK:
+            first = sorted(numbers)[1 - KEPT_BUILDS]  # with the build that begins now
+            with self._writing():
+                write_whole(path, b"".join(line for line in lines if _number(line) >= first), durable=False)
+        self._size = os.path.getsize(path) if os.path.exists(path) else 0
+        return last
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.run != self._run:
@@ -106,7 +131,10 @@ class HistoryReporter(Reporter):
             self._ended[name] = TargetTime(name, outcome.status, round(start, 3), round(outcome.seconds, 3))
 
     def complete_run(self) -> None:
-        if self._number:
+        if self._number and not self._stopped and self._counts.keys() <= {FRESH, IGNORED}:
+            with self._writing():  # what was in doubt is as it should be
+                os.truncate(history_path(self._run), self._size)
+        elif self._number:
             slowest = sorted(self._ended.values(), key=lambda each: each.seconds, reverse=True)[:MOST_TARGETS]
             end = {"seconds": round(time.time() - self._begun, 3), "stopped": self._stopped, "counts": self._counts}
             end |= {"saved": round(self._saved, 3), "critical": self._critical_path(), "targets": slowest}
@@ -128,10 +156,15 @@ class HistoryReporter(Reporter):
         return path[::-1]
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        path = history_path(self._run)
+        with self._writing():
+            append_lines(history_path(self._run), json.dumps(record).encode() + b"\n")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            append_lines(path, json.dumps(record).encode() + b"\n")
+            yield
         except OSError as error:  # such as of a full disk, which also ends what the build is for, with a better message
+            path = history_path(self._run)
             sys.stderr.write(f"{path}: {error.strerror}; `coppice log` will not know how this build went\n")
 
 

@@ -166,17 +166,17 @@ class Maker:
         while True:
             attempt += 1
             try:
-                return self._attempt(work, attempt, marks, log)
+                return self._attempt(work, attempt, waits, marks, log)
             except StageFailed as error:
                 if self.processes.stopping:
                     raise BuildStopping from error
                 if isinstance(error, NoRoom) and self._await_room(work.target, str(error), pauses):
                     waits += 1
                 elif isinstance(error, StageOutage) or attempt - waits > limits.retries:
-                    facts = (str(error), error.status, attempt, work.start, time.time(), log_if_any(log))
+                    facts = (str(error), error.status, attempt - waits, work.start, time.time(), log_if_any(log))
                     return Outcome(FAILED, None, *facts, outage=_outage_reason(error))
                 else:
-                    append_note(log, f"attempt {attempt} failed: {error}")
+                    append_note(log, f"attempt {attempt - waits} failed: {error}")
 
     def _await_room(self, target: Target, why: str, pauses: Pauses) -> bool:
         """Wait for room on a disk; False when patience is over."""
@@ -186,12 +186,13 @@ class Maker:
         sleep_until(self.processes, SimpleQueue(), seconds)
         return True
 
-    def _attempt(self, work: TargetWork, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
-        target = work.target
+    def _attempt(self, work: TargetWork, start: int, waits: int, marks: Mapping[str, Mark], log: str) -> Outcome:
+        """Run the stage once and keep what it made.  `start`: the number of its starts; `waits`: those without room."""
+        target, attempt = work.target, start - waits
         stage = self.stage(target)
         folder, say = self.stores[target.run].folder, partial(self.say, target)
         unplanned: list[str] = []
-        with Staging(target, stage.own_folder, attempt) as staged:
+        with Staging(target, stage.own_folder, start) as staged:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             job = Job(
                 target, reads, writes, log, self.processes, self.workers, self.kept, folder, say, unplanned.append

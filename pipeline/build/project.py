@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".py", ".lean", ".js")
 _RECORDED = re.compile(r"coppice-.*\.dist-info")
-GRAPH_FORMAT = "coppice-graph-2 " + sys.version
+GRAPH_FORMAT = "coppice-graph-3 " + sys.version
 NO_SIGNATURE = 0  # stands for the signature of what is in no file
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -44,6 +44,7 @@ class RunPlan(NamedTuple):
     rooms: dict[str, int]
     at_once: int  # targets that may run at the same time however few CPUs there are
     needs: tuple[str, ...]  # other runs whose outputs this one reads
+    refusal: str  # why nothing of it is built
     sources: tuple[str, ...]  # the files that decide the plan: the spec, this package, and what else the spec says
     signatures: tuple[int, ...]  # of the sources, before they were read
     targets: list[Target]
@@ -122,7 +123,13 @@ def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
     return made
 
 
-def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
+def last_kind(run: str) -> str:
+    """The kind of the plan that was frozen last, whatever has changed since; empty if there is none."""
+    frozen = _read_frozen(run) if RUN_NAME.fullmatch(run) else None
+    return str(frozen[0][3][1]) if frozen else ""
+
+
+def _read_frozen(run: str) -> tuple[Any, Any] | None:
     try:
         with open(f"{noop.folder(run)}/graph", "rb") as file:
             check, content = file.read(4), file.read()
@@ -131,7 +138,15 @@ def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> Run
         head, rows = marshal.loads(content)
     except noop.DAMAGE:
         return None
-    if head[0] != GRAPH_FORMAT or head[1][: len(sources)] != list(sources):
+    return (head, rows) if head[0] == GRAPH_FORMAT else None
+
+
+def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
+    frozen = _read_frozen(run)
+    if frozen is None:
+        return None
+    head, rows = frozen
+    if head[1][: len(sources)] != list(sources):
         return None
     signatures = [*signatures, *(state.signature(path) for path in head[1][len(sources) :])]
     if head[2] != signatures:
@@ -166,7 +181,8 @@ def _run_plan(run: str, kind: str, path: str, spec: Any, sources: Mapping[str, i
     reads = {path for t in targets for _, group in t.reads for path in group if not path.startswith(own)}
     needs = tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
     store, signatures = spec.store or "runs/.store", tuple(sources.values())
-    return RunPlan(run, kind, path, store, spec.rooms, spec.at_once, needs, tuple(sources), signatures, targets)
+    head = (run, kind, path, store, spec.rooms, spec.at_once, needs, spec.refusal)
+    return RunPlan(*head, tuple(sources), signatures, targets)
 
 
 def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
@@ -190,7 +206,7 @@ def _freeze(plan: RunPlan) -> None:
     """Freeze a plan: a cache.  Where nothing can be written, as in another's checkout, it is planned each time."""
     limits: dict[Limits, int] = {}
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in plan.targets]
-    head = [GRAPH_FORMAT, [*plan.sources], [*plan.signatures], plan[:7], [tuple(limit) for limit in limits]]
+    head = [GRAPH_FORMAT, [*plan.sources], [*plan.signatures], plan[:8], [tuple(limit) for limit in limits]]
     content, folder = marshal.dumps((head, rows)), noop.folder(plan.run)
     with suppress(OSError):
         os.makedirs(folder, exist_ok=True)

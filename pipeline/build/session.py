@@ -122,7 +122,10 @@ class BuildSession:
         return log is not None and self.maker.stage(target).paid and log.pause() is not None
 
     def check_sources(self, todo: Collection[int]) -> None:
-        """Check, before anything runs, that every file that no target makes is there."""
+        """Check, before anything runs, that specs may be built, and that every file is there that no target makes."""
+        for run in sorted({self.graph.targets[i].run for i in todo}):
+            if self.plans[run].refusal:
+                raise SpecError(self.plans[run].refusal)
         asked: dict[str, Target] = {}
         for i in todo:
             target = self.graph.targets[i]

@@ -24,12 +24,14 @@ from pipeline.build.project import RunPlan
 from pipeline.build.rehearsal import last_seconds
 from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
+from pipeline.commands.exits import LOCKED, refuse
 from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
-from pipeline.errors import RunPaused
+from pipeline.errors import NO_ROOM, UNAVAILABLE, RunPaused
 from pipeline.kinds import Follower
+from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.load import ROOT, usable_cpus
 from pipeline.machine.lock import lock_runs
 from pipeline.views.events import Build, Reporter
@@ -153,10 +155,9 @@ def build_locked(
     with ExitStack() as closed:
         session = closed.enter_context(closing(BuildSession(plans, locks, params["always"], aside)))
         graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
-        wanted = session.select(words)
-        todo = session.stale(wanted)
-        session.check_sources(todo)
-        _refuse_paused(session, todo)
+        wanted, todo, paused = admit_targets(session, words)
+        for run in paused:
+            sys.stderr.write(f"coppice: {_paused_text(session, run)}: nothing of it is started; {_resume_text(run)}\n")
         session.prepare()
         _warn_unset(session, todo)
         at_once = job_count(params["num_process"], plans)
@@ -177,6 +178,16 @@ def build_locked(
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         # what doit's runner asks of a dispatcher before our own loop takes over
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
+        code = _run_and_save(session, runner, selection)
+    if paused and not code:
+        return refuse(f"left out: {join_names(paused)}, which is paused; {_resume_text(paused[0])}", LOCKED)
+    return code
+
+
+def _run_and_save(session: BuildSession, runner: RoomRunner, selection: SimpleNamespace) -> int:
+    """Run what is stale, and remember.  Where runs have patience with a full disk, one that stays full is an outage."""
+    code = 0
+    try:
         try:
             code = int(runner.run_all(selection))
         except BaseException:
@@ -184,22 +195,54 @@ def build_locked(
                 session.save(runner.statuses)
             raise
         session.save(runner.statuses)
-        return code
+    except OSError as error:
+        if error.errno not in NO_ROOM or all(target.limits.patience is None for target in session.graph.targets):
+            raise
+        return refuse(describe_unwritten(error), code or UNAVAILABLE)
+    return code
 
 
-def _refuse_paused(session: BuildSession, todo: set[int]) -> None:
-    """Refuse to build what a person has paused: a build that waits was running by then."""
+def admit_targets(
+    session: BuildSession, words: Iterable[str], redo: Iterable[str] = ()
+) -> tuple[set[int], set[int], list[str]]:
+    """The targets that are wanted, those in doubt, and the runs that are left out because a person has paused them.
+
+    Refuses what cannot be built, before anything is changed.  `redo`: names of targets that will be forgotten."""
+    again = {session.graph.index[name] for name in redo}
+    session.suspects |= again
+    wanted = session.select(words)
+    todo = session.stale(wanted)
+    session.check_sources(todo)
+    paused = _paused_runs(session, todo, again)
+    if not paused:
+        return wanted, todo, []
+    targets = session.graph.targets
+    held = session.graph.downstream(i for i in todo if targets[i].run in paused)
+    wanted = {i for i in wanted - held if targets[i].run not in paused}
+    if not wanted:
+        raise RunPaused(f"{_paused_text(session, paused[0])}: nothing was started; {_resume_text(paused[0])}")
+    return wanted, session.stale(wanted), paused
+
+
+def _paused_runs(session: BuildSession, todo: set[int], again: set[int]) -> list[str]:
+    """Runs that a person has paused and that would cost something: a build that waits was running by then."""
     costly = {i for i in todo if session.is_paused(session.graph.targets[i])}
     if not costly:
-        return
+        return []
     from pipeline.build.rehearsal import target_statuses  # here: hardly any build is paused
 
-    stale = {i for i, seen in target_statuses(session, costly).items() if seen.status != FRESH}
+    stale = again | {i for i, seen in target_statuses(session, costly).items() if seen.status != FRESH}
     session.costs_nothing = {session.graph.targets[i].name for i in costly - stale}
-    for run in sorted({session.graph.targets[i].run for i in stale & costly}):
-        request = session.steering[run].pause() or {"at": 0.0}
-        since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(request["at"]))
-        raise RunPaused(f"run {run} is paused since {since}: nothing was started; `coppice resume {run}` lets it go on")
+    return sorted({session.graph.targets[i].run for i in stale & costly})
+
+
+def _paused_text(session: BuildSession, run: str) -> str:
+    request = session.steering[run].pause() or {"at": 0.0}
+    return f"run {run} is paused since {time.strftime('%Y-%m-%d %H:%M:%S %z', time.localtime(request['at']))}"
+
+
+def _resume_text(run: str) -> str:
+    return f"`coppice resume {run}` lets it go on"
 
 
 def _warn_unset(session: BuildSession, todo: set[int]) -> None:

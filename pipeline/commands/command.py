@@ -10,7 +10,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from getopt import GetoptError, gnu_getopt
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -223,6 +223,18 @@ def build_plainly(
     from pipeline.commands.build import build_locked
 
     return build_locked(plans, locks, words, {**PLAIN_OPTIONS, "num_process": jobs}, {}, aside)
+
+
+def check_buildable(plans: Mapping[str, RunPlan], words: Iterable[str], jobs: int, redo: Iterable[str] = ()) -> None:
+    """Refuse what a build of `words` would refuse, for a caller who changes something before it.
+
+    `redo`: names of targets that the caller will forget, so that they are made again."""
+    from pipeline.build.session import BuildSession
+    from pipeline.commands.build import admit_targets, job_count
+
+    job_count(jobs, plans)
+    with closing(BuildSession(plans)) as session:
+        admit_targets(session, words, redo)
 
 
 class SpecLoader(TaskLoader2):  # type: ignore[misc]

@@ -46,7 +46,8 @@ class LogCommand(NewCommand):
         if args and history[args[0]]:
             builds = {each.number: each for each in history[args[0]]}
             if params["compare"]:
-                lines = [*_comparison_lines(*(_pick(builds, number) for number in _pair(params["compare"])))]
+                record = {args[0]: _compare(*(_pick(builds, number) for number in _pair(params["compare"])))}
+                lines = [*_comparison_lines(record[args[0]])]
             else:
                 lines += _detail_lines(_pick(builds, params["build"] or max(builds)))
         print_result(record, lines or ["no builds yet"], params["json"])
@@ -66,7 +67,7 @@ def _pair(text: str) -> list[int]:
 
 def _pick(builds: Mapping[int, PastBuild], number: int) -> PastBuild:
     if number not in builds:
-        raise InvalidCommand(f"log: there is no build {number}; there are 1 to {max(builds)}")
+        raise InvalidCommand(f"log: there is no build {number}; there are {min(builds)} to {max(builds)}")
     return builds[number]
 
 
@@ -94,22 +95,30 @@ def _time_line(each: TargetTime) -> str:
     return f"{duration(each.seconds):>12}  {each.status} {each.name}"
 
 
-def _comparison_lines(old: PastBuild, new: PastBuild) -> Iterator[str]:
-    """Targets whose times or ends differ, the largest difference first."""
-    both = ({each.name: each for each in side.targets} for side in (old, new))
-    before, after = both
+def _compare(old: PastBuild, new: PastBuild) -> Mapping[str, Any]:
+    """Two builds, and the targets whose times or ends differ, the largest difference first."""
+    before, after = ({each.name: each for each in side.targets} for side in (old, new))
     rows = []
     for name in sorted({*before, *after}):
         a, b = before.get(name), after.get(name)
-        change = (b.seconds if b else 0.0) - (a.seconds if a else 0.0)
+        change = round((b.seconds if b else 0.0) - (a.seconds if a else 0.0), 3)
         if abs(change) > NO_TIME or (a and a.status) != (b and b.status):
-            rows.append((-abs(change), f"{change:+10.1f} s  {name}: {_side(a)} -> {_side(b)}"))
-    whole = [duration(side.seconds) if side.seconds is not None else "no end" for side in (old, new)]
-    yield f"build {old.number} -> {new.number}: {whole[0]} -> {whole[1]}"
-    yield from (line for _, line in sorted(rows)[: 4 * SLOWEST])
+            sides = {"before": a and a._asdict(), "after": b and b._asdict()}
+            rows.append({"name": name, "change": change, **sides})
+    builds = [{name: value for name, value in _record(side).items() if name != "targets"} for side in (old, new)]
+    return {"builds": builds, "targets": sorted(rows, key=lambda row: -abs(row["change"]))}
+
+
+def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
+    old, new = comparison["builds"]
+    whole = [duration(side["seconds"]) if side["seconds"] is not None else "no end" for side in (old, new)]
+    yield f"build {old['number']} -> {new['number']}: {whole[0]} -> {whole[1]}"
+    rows = comparison["targets"]
+    for row in rows[: 4 * SLOWEST]:
+        yield f"{row['change']:+10.1f} s  {row['name']}: {_side(row['before'])} -> {_side(row['after'])}"
     if len(rows) > 4 * SLOWEST:
         yield f"and {len(rows) - 4 * SLOWEST} more"
 
 
-def _side(each: TargetTime | None) -> str:
-    return f"{each.status} {duration(each.seconds)}" if each else "not done"
+def _side(each: Mapping[str, Any] | None) -> str:
+    return f"{each['status']} {duration(each['seconds'])}" if each else "not done"

@@ -29,6 +29,7 @@ from pipeline.commands.command import (
     NewCommand,
     OneRunCommand,
     build_plainly,
+    check_buildable,
     opt_jobs,
     opt_json,
     option,
@@ -205,10 +206,11 @@ def open_holdout(plan: RunPlan, kind: kinds.HoldoutModule, jobs: int, reopen: bo
             what = "the search has not stopped yet by the spec as it is, and what is held out is for its end"
             raise SpecError(f"{run}: {what}; `coppice {run}` builds it")
         question = kind.question(run, spec, plan.targets)
-        kind.open_seal(run, question, reopen)
         # Without signatures, since nothing was built by it before.
         targets = Graph([*plan.targets, *kind.targets(spec, question)]).targets
         opened = plan._replace(targets=targets, signatures=(0,) * len(plan.signatures))
+        check_buildable({**plans, run: opened}, [f"{run}:holdout"], jobs)
+        kind.open_seal(run, question, reopen)
         if code := build_plainly({**plans, run: opened}, locks, [f"{run}:holdout"], jobs):
             return code
         with closing(Receipts(run)) as receipts:  # so that they are made anew and include what was found
@@ -238,8 +240,10 @@ class RetryCommand(NewCommand):
         kind = ability_of(plan, kinds.RETRY, f"has no evaluations; `coppice {plan.run}` builds again what failed")
         with lock_runs([*plans]) as locks:
             retry = kind.plan_retry(plan.run, plan.targets, args[1:])
+            if builds := retry.forget and not params["dry_run"]:
+                check_buildable(plans, [plan.run], params["num_process"], redo=retry.forget)
             print("\n".join(retry.lines), flush=True)
-            if params["dry_run"] or not retry.forget:
+            if not builds:
                 return 0
             with closing(Receipts(plan.run)) as receipts:
                 receipts.append([ReceiptLine(name, FORGOTTEN, {}) for name in retry.forget])

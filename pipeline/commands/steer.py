@@ -32,6 +32,16 @@ def steered_plan(command: str, run: str) -> tuple[RunPlan, SteerModule]:
     return plan, ability_of(plan, kinds.STEER, NOT_STEERED)
 
 
+def steered_run(command: str, run: str) -> str:
+    """Check that a run can be steered: by its last plan where its spec cannot be read, which may be under edit."""
+    try:
+        return steered_plan(command, run)[0].run
+    except SpecError:
+        if project.last_kind(run) not in kinds.STEER.kinds:
+            raise
+        return run
+
+
 def build_phrase(run: str, building: bool) -> str:
     """The build that heeds a request, in words: the one that runs, or the next."""
     return "the build that runs" if building else f"no build of {run} runs; the next one"
@@ -46,7 +56,7 @@ class PauseCommand(OneRunCommand):
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        run = steered_plan(self.name, args[0])[0].run
+        run = steered_run(self.name, args[0])
         if SteeringLog(run).pause() is not None:
             print(f"{run} is paused already; `coppice resume {run}` lets it go on")
             return 0
@@ -61,7 +71,7 @@ class ResumeCommand(OneRunCommand):
     doc_purpose = "let a search go on that was paused"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        run = steered_plan(self.name, args[0])[0].run
+        run = steered_run(self.name, args[0])
         if SteeringLog(run).pause() is None:
             print(f"{run} is not paused")
             return 0

@@ -120,7 +120,8 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
     kind = kinds.kind_of(item)
     if kind != TREE:
         item.wrong(f"kind: {kind} is not for this command, which makes specs of kind: {TREE}")
-    kinds.read(kind, item, run)
+    if refusal := kinds.read(kind, item, run).refusal:
+        raise SpecError(refusal)
 
 
 def _spec_keys(path: str) -> dict[str, Item]:

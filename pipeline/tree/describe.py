@@ -5,6 +5,7 @@ The outlook: the number of evaluations at most, their cost, their time, and the 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.text import duration, plural
-from pipeline.tree.rules.positions import SCORING_STAGES, depth_of
+from pipeline.tree.rules.positions import SCORING_STAGES, RunLayout, depth_of
 from pipeline.tree.rules.prompts import DEFAULT_REPAIRS
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.spec.roles import PAID_BACKENDS, is_price_unknown
@@ -47,6 +48,25 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
         yield f"so far: {past}"
     yield f"time: {_time_text(targets, params, number)}"
     yield f"verdicts: {_verdicts_text(params)}"
+    if hindrance := _root_hindrance(targets):
+        yield f"start: the build would stop at {params['run']}:root: {hindrance}"
+
+
+def _root_hindrance(targets: Sequence[Target]) -> str:
+    """Reason why a search that has not begun cannot start from its repository as it is, such as uncommitted changes."""
+    root = next(target for target in targets if target.stage == "root")
+    if os.path.exists(RunLayout(root.run).of_run("root.json")):
+        return ""
+    from pipeline.git.command import GitProblem  # here: most searches have begun
+    from pipeline.git.repository import check_clean, locate_repo
+
+    try:
+        place = locate_repo(root.params["repo"])
+        if place.folder == place.top:
+            check_clean(place)
+    except GitProblem as problem:
+        return str(problem)
+    return ""
 
 
 def _cost_text(params: Mapping[str, Any], evaluations: int, unknown: Sequence[str]) -> str:

@@ -15,9 +15,11 @@ from pipeline.errors import SpecError
 from pipeline.models.calls import read_calls
 from pipeline.tree.accounts import scored_slots, slot_by_name
 from pipeline.tree.report.markdown import clip_text
+from pipeline.tree.report.money import fold_money, format_bill
 from pipeline.tree.rules.beam import FAILED
 from pipeline.tree.rules.positions import CANDIDATE_STAGES, EvalSlot, RunLayout, own_name
 from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
+from pipeline.tree.targets.builder import planned_config
 
 # Commands whose time was paid, by the files with their costs.
 _COMMANDS = ("test", "checks", "sweep")
@@ -41,7 +43,8 @@ def plan_retry(run: str, targets: Sequence[Target], words: Sequence[str]) -> Ret
     forget = [
         target.name for target in targets if target.stage in CANDIDATE_STAGES and _slot_word(target) in map(str, slots)
     ]
-    return RetryPlan(tuple(forget), tuple(_lines(run, slots)))
+    budget = planned_config(targets)["budget"]["usd"]
+    return RetryPlan(tuple(forget), (*_lines(run, slots), *(_budget_lines(run, budget) if slots and budget else ())))
 
 
 def _summary(run: str, slot: EvalSlot) -> Record | None:
@@ -71,6 +74,12 @@ def _lines(run: str, slots: Sequence[EvalSlot]) -> Iterator[str]:
     yield f"  about {_cost(run, slots)}, by what they took the last time; their ideas stay"
     first = min(slot.depth for slot in slots)
     yield f"  d{first} is decided anew with the results; where others are promoted, d{first + 1} and below is done anew"
+
+
+def _budget_lines(run: str, budget: float) -> Iterator[str]:
+    """Lines on the money: decisions count what is in use, the bill has all that was paid."""
+    yield f"  the budget of {budget:g} USD counts answers in use: these no more, but those of the retry"
+    yield f"  the bill keeps both: {format_bill(fold_money(run, ()))} up to now; a retry may take it beyond the budget"
 
 
 def _cost(run: str, slots: Sequence[EvalSlot]) -> str:

@@ -1,11 +1,13 @@
 """`coppice log`: past builds of a run, what the last one waited for, two of them compared."""
 
 import json
+import os
 
 import pytest
+from kit.building import planted
 from kit.project import Project
 
-from pipeline.build.history import history_path
+from pipeline.build.history import KEPT_BUILDS, SLACK, history_path
 
 
 @pytest.fixture
@@ -45,10 +47,36 @@ def test_a_build_that_was_killed_has_no_end_and_torn_lines_do_no_harm(demo: Proj
     assert "hello 10" not in said
 
 
+def test_a_build_that_found_all_as_it_should_be_leaves_no_line(project: Project) -> None:
+    planted(project)
+    assert project.call("run", "x").code == 0
+    before = project.read(history_path("x"))
+    os.utime(project.root / "src.txt", (1, 1))
+    assert "up to date" in project.call("run", "x").out
+    assert project.read(history_path("x")) == before
+    project.write("src.txt", "2\n")
+    assert project.call("run", "x").code == 0
+    assert [build["number"] for build in json.loads(project.call("log", "x", "--json").out)["x"]] == [1, 2]
+
+
+def test_the_newest_builds_are_kept_with_their_numbers(demo: Project) -> None:
+    rows = [{"build": n, "event": "begin", "at": float(n)} for n in range(1, KEPT_BUILDS + SLACK + 1)]
+    demo.write(history_path("hello"), "".join(f"{json.dumps(row)}\n" for row in rows))
+    demo.call("forget", "hello")
+    assert demo.call("run", "hello").code == 0
+    numbers = [build["number"] for build in json.loads(demo.call("log", "hello", "--json").out)["hello"]]
+    assert numbers == [*range(SLACK + 2, KEPT_BUILDS + SLACK + 2)]
+    assert f"there are {SLACK + 2} to " in demo.call("log", "hello", "--build", "1").err
+
+
 def test_two_builds_are_compared_and_what_is_not_there_is_said(demo: Project) -> None:
     demo.call("forget", "hello")
     assert demo.call("run", "hello").code == 0
     assert demo.call("log", "hello", "--compare", "1,2").out.startswith("build 1 -> 2: ")
+    found = json.loads(demo.call("log", "hello", "--compare", "1,2", "--json").out)["hello"]
+    assert [build["number"] for build in found["builds"]] == [1, 2]
+    changes = [abs(target["change"]) for target in found["targets"]]
+    assert changes == sorted(changes, reverse=True)
     for words, said in (
         (["hello", "--compare", "1"], "--compare wants the numbers of two builds"),
         (["hello", "--compare", "1,x,2"], "--compare wants the numbers of two builds"),

@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from traceback import format_exception
 from typing import Any, NamedTuple
 
 import pytest
+from kit.answering import AnsweringServer, QuestionHandler, answering
 from kit.project import PATIENCE, Project
 from kit.searches import Search, agent
 
@@ -41,53 +41,35 @@ def said(text: Any = "a thought", **more: Any) -> Say:
     return Say(200, {"model": "m-2026", "choices": [choice], "usage": USAGE, **more})
 
 
-class Server(ThreadingHTTPServer):
+class Server(AnsweringServer):
     """Says the replies of its list in turn, the last one again and again; knows what it was asked."""
-
-    daemon_threads = True
 
     def __init__(self) -> None:
         self.replies: list[Say] = [said()]
         self.seen: list[tuple[str, dict[str, str], Any]] = []
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who asked may have left: that is what some tests are about."""
 
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        reply = self.server.replies[min(len(self.server.seen), len(self.server.replies) - 1)]
-        self.server.seen.append((self.path, dict(self.headers), asked))
+    def answer(self, handler: QuestionHandler, asked: Any) -> None:
+        reply = self.replies[min(len(self.seen), len(self.replies) - 1)]
+        self.seen.append((handler.path, dict(handler.headers), asked))
         if reply.lost:
-            self.close_connection = True
+            handler.close_connection = True
             return
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        self.send_response(reply.status)
         length = {"Content-Length": str(len(body) + 1_000_000 * bool(reply.hold))}
-        for name, value in {**length, **dict(reply.headers)}.items():
-            self.send_header(name, value)
-        self.end_headers()
+        handler.begin(reply.status, {**length, **dict(reply.headers)})
         while reply.hold and not reply.hold.wait(0.02):
-            self.wfile.write(b" ")
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Says nothing."""
+            handler.wfile.write(b" ")
+        handler.wfile.write(body)
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    thread = Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with answering(Server()) as made:
+        yield made
 
 
 @pytest.fixture

@@ -143,6 +143,36 @@ def test_a_run_is_paused_before_a_build_and_what_is_up_to_date_says_nothing_of_i
     assert "up to date" in search.build().out
 
 
+def test_a_broken_spec_under_edit_keeps_nobody_from_pausing(project: Project) -> None:
+    search = steered(project)
+    search.build()
+    spec = project.read("specs/x.yaml")
+    project.spec("x", f"{spec}sweeep: [\n")
+    assert "x is paused" in said(search, "pause", "x")
+    assert "x is not paused any more" in said(search, "resume", "x")
+    project.spec("y", "kind: tree\nsweeep: [\n")
+    assert "specs/y.yaml:" in said(search, "pause", "y", code=2), "nobody knows what it is"
+
+
+def test_a_paused_run_holds_up_no_other_run(project: Project) -> None:
+    search = steered(project)
+    reads = 'kind: steps\nsteps: {s: {run: "echo > {out}", reads: [FILE], writes: a}}\n'
+    project.spec("free", reads.replace("FILE", "sweep.sh"))
+    project.spec("behind", reads.replace("FILE", "runs/x/node_ideas/d0.n0/idea_000.md"))
+    said(search, "pause", "x")
+    message = said(search, "run", code=75)
+    assert "run x is paused since" in message
+    assert message.endswith("coppice: left out: x, which is paused; `coppice resume x` lets it go on\n")
+    assert (search.root / "runs/free/a").exists()
+    assert not (search.root / "runs/behind/a").exists()
+    assert search.executed() == []
+    assert "run x is paused since" in said(search, "run", code=75), "nothing else is left to do"
+    assert "run x is paused since" in said(search, "run", "behind", code=75)
+    said(search, "resume", "x")
+    search.build()
+    assert (search.root / "runs/behind/a").exists()
+
+
 def test_an_idea_takes_the_place_of_a_model_and_is_nobody_elses_answer(project: Project) -> None:
     search = steered(project)
     assert "x:d0.n0.i0 gets the idea" in said(search, "idea", "x", "mine.md")

@@ -34,7 +34,7 @@ def test_each_config_is_there_once_in_each_block_whatever_the_order_of_rows(rows
 BAD = {
     "a block is missing": (GOOD[:-1], ["config 2, block b, config_id: the row is missing (the grid: config_id < 3)"]),
     "a row is there twice": ([*GOOD, "2,b,ok,7,,9"], ["config 2, block b, config_id: there are 2 rows"]),
-    "a block that nobody asked for": ([*GOOD, "1,c,ok,7,,9"], ["config 1, block: 'c' is none of the 2 blocks"]),
+    "a block that nobody asked for": ([*GOOD, "1,c,ok,7,,9"], ["config 1, block: 'c' is none of the 2 blocks: a, b"]),
     "not a number": ([*GOOD[:-1], "2,b,ok,7,,nan"], ["config 2, block b, gain: 'nan' is not a finite number"]),
     "no name of a block": ([*GOOD, "1,,ok,7,,1"], ["config 1, fold: line 8 does not say of which block it is"]),
     "a config that failed in one block": (

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import pytest
+from kit.answering import AnsweringServer, QuestionHandler, answering
 from kit.project import Project
 from kit.searches import TESTED, Search
 
@@ -15,17 +14,21 @@ WRONG = "plus/start\n<<<<<<< SEARCH\nnothing\n=======\ngain=12\n>>>>>>> REPLACE\
 RIGHT = "plus/start\n<<<<<<< SEARCH\n:\n=======\ngain=12\n>>>>>>> REPLACE\n\nplus/more\n```\nrisk=4\n```\n"
 
 
-class Models(ThreadingHTTPServer):
+class Models(AnsweringServer):
     """Answers by what the prompt asks for; keeps the prompts."""
-
-    daemon_threads = True
 
     def __init__(self) -> None:
         self.prompts: list[str] = []
         self.code = [WRONG, RIGHT]
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
 
-    def answer(self, prompt: str) -> str:
+    def answer(self, handler: QuestionHandler, asked: Any) -> None:
+        message = {"role": "assistant", "content": self.text_for(asked["messages"][0]["content"])}
+        body = json.dumps({"model": "m", "choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+        handler.begin(200, {"Content-Length": str(len(body))})
+        handler.wfile.write(body)
+
+    def text_for(self, prompt: str) -> str:
         self.prompts.append(prompt)
         if prompt.startswith("You propose"):
             return IDEA
@@ -35,31 +38,10 @@ class Models(ThreadingHTTPServer):
         return "APPROVE" if prompt.startswith("Review") else "1. Raise it."
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Models
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        message = {"role": "assistant", "content": self.server.answer(asked["messages"][0]["content"])}
-        body = json.dumps({"model": "m", "choices": [{"message": message, "finish_reason": "stop"}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Says nothing."""
-
-
 @pytest.fixture
 def models() -> Iterator[Models]:
-    made = Models()
-    thread = Thread(target=made.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with answering(Models()) as made:
+        yield made
 
 
 def searched(project: Project, models: Models, code: int = 0, **keys: Any) -> Search:

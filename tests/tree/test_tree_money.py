@@ -53,6 +53,43 @@ def test_answers_that_are_wanted_anew_do_not_drop_what_the_old_ones_cost(project
     assert money(search)["usd"] == 0.75
 
 
+def test_a_retry_and_the_summary_say_that_the_budget_counts_only_what_is_in_use(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}exit 3\n", budget={"usd": 2})
+    search.build()
+    assert "Not counted here" not in project.read("runs/x/TREE_SUMMARY.md")
+    project.write("agent.coder", f"{CODE}{PAID % 0.5}")
+    said = project.call("retry", "x")
+    assert said.code == 0, said
+    assert "the budget of 2 USD counts answers in use" in said.out
+    assert "the bill keeps both: 0.5 USD up to now" in said.out
+    assert (money(search)["usd"], search.record("manifest.json")["state"]["spent"]["usd"]) == (1.5, 1.0)
+    page = project.read("runs/x/TREE_SUMMARY.md")
+    assert "Not counted here: 0.5 USD for answers that are not in use" in page
+    assert [line.rpartition(", ")[2].split()[0] for line in page.splitlines() if "a build of" in line] == [
+        "ended",
+        "which",
+    ], "the last build writes the page before its end"
+
+
+def test_while_a_depth_is_not_over_the_budget_counts_what_has_ended(project: Project) -> None:
+    coder = f"{CODE}case $PWD in *i1) exit 75;; esac\n{PAID % 0.25}"
+    search = search_of(project, coder, budget={"usd": 2.0, "per_eval": {"usd": 0.5}})
+    search.build(code=69)
+    state = search.record("manifest.json")["state"]
+    assert (state["spent"]["evals"], state["spent"]["usd"], state["left"]["usd"]) == (1, 0.25, 1.25)
+
+
+def test_what_a_spec_without_prices_has_begun_can_be_read_but_not_built(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}")
+    search.build()
+    search.spec(budget={"usd": 2}, roles={**search.keys["roles"], "coder": agent("coder")})
+    for words in (["tree", "--tree-run-id", "x", "--report-only"], ["explain", "x:d0.n0.i0"], ["list", "x"], ["log"]):
+        assert project.call(*words).code == 0
+    for command in ("run", "plan"):
+        said = project.call(command, "x")
+        assert (said.code, "nobody knows what command costs" in said.err) == (2, True), said
+
+
 def test_what_was_asked_ahead_of_its_turn_is_on_the_bill_once(project: Project) -> None:
     search = search_of(project, f"{CODE}{PAID % 0.01}", ideas=5, budget={"usd": 1.0, "per_eval": {"usd": 0.4}})
     search.build("-n", "4")

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import chdir, contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +20,7 @@ from kit.project import PATIENCE, Project
 from kit.searches import TESTED, Search, adding, agent, idea
 
 from pipeline.git.command import GitProblem, git
+from pipeline.store.receipts import Receipts
 
 
 class Refusal(NamedTuple):
@@ -407,6 +408,21 @@ def test_a_retry_does_what_failed_again_and_nothing_else(project: Project) -> No
     assert search.executed() == []
 
 
+@pytest.mark.parametrize(("refusal", "code"), [("paused since", 75), ("sweep.sh is missing", 2), ("-n -1: give 1", 2)])
+def test_a_retry_that_is_refused_has_forgotten_nothing(project: Project, refusal: str, code: int) -> None:
+    search = failing_search(project)
+    search.build()
+    before = project.read("runs/x/.coppice/receipts")
+    if code == 75:
+        project.call("pause", "x")
+    if "sweep.sh" in refusal:
+        (project.root / "sweep.sh").rename(project.root / "away")
+    said = project.call("retry", "x", *(["--process=-1"] if "-n" in refusal else []))
+    assert (said.code, refusal in said.err, said.out) == (code, True, ""), said
+    assert project.read("runs/x/.coppice/receipts") == before
+    assert search.summary("d0.n0.i1")["status"] == "failed"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -454,13 +470,18 @@ def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_di
             assert "kB left" in wait_for_line(build, "waits: ")
             (small_disk.root / "list.ballast").unlink()
         said = build.communicate(timeout=PATIENCE)
-    assert build.returncode in ([0] if patience else [69, 1]), said  # 1: there is no room for the manifest either
+    assert build.returncode == (0 if patience else 69), said  # whether there is room for manifest and state or not
     if not patience:
         (small_disk.root / "list.ballast").unlink()
         search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
     assert [wait["kind"] for wait in events(search, "waiting")][:1] == (["disk full"] if patience else [])
+    with chdir(small_disk.root):
+        receipts = Receipts("x")  # no wait is an attempt
+        assert {found.attempts for name in receipts.names() if (found := receipts.receipt(name))} == {1}, (
+            "no wait is one"
+        )
 
 
 def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk: Project, tmp_path: Path) -> None:

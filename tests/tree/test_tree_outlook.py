@@ -1,5 +1,7 @@
 """What `plan` says of a search before anything of it runs."""
 
+import subprocess
+
 from kit.project import Project
 from kit.searches import TESTED, Search, agent, command
 
@@ -70,3 +72,16 @@ def test_plan_says_by_what_is_promoted(project: Project) -> None:
     )
     search.spec(sweep={**search.keys["sweep"], "blocks": 12}, metrics={"gain": {"primary": True}})
     assert "verdicts: paired, by 12 blocks, alpha 0.05 of a run" in outlook(search)
+
+
+def test_plan_says_that_the_build_would_stop_at_uncommitted_changes(project: Project) -> None:
+    search = Search(project, {"1": ""})
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(search.root / "repo")]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "start"]):
+        subprocess.run([*git, *words], check=True)
+    assert not any(line.startswith("start: ") for line in outlook(search))
+    project.write("repo/README", "Edited.\n")
+    (line,) = [line for line in outlook(search) if line.startswith("start: ")]
+    assert "the build would stop at x:root: " in line
+    assert line.endswith("commit, stash or ignore: README")
+    assert "Root working tree must be clean" in search.build(code=1).out

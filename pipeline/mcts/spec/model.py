@@ -78,3 +78,7 @@ class MctsSpec(NamedTuple):
     @property
     def at_once(self) -> int:
         return self.lean.processes
+
+    @property
+    def refusal(self) -> str:
+        return ""

@@ -73,3 +73,7 @@ class ProofSpec(NamedTuple):
     @property
     def sources(self) -> Mapping[str, int]:
         return {}
+
+    @property
+    def refusal(self) -> str:
+        return ""

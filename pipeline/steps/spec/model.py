@@ -76,3 +76,7 @@ class StepsSpec(NamedTuple):
     @property
     def sources(self) -> Mapping[str, int]:
         return {}
+
+    @property
+    def refusal(self) -> str:
+        return ""

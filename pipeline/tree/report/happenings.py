@@ -30,13 +30,13 @@ SINGLE_EVENTS = {
 }
 
 
-def happening_lines(events: Sequence[Event]) -> list[str]:
-    """A list of what happened, in its order; sums of what happens often."""
-    told = sorted([*_builds(events), *_single_events(events)])  # by their places in the log
+def happening_lines(events: Sequence[Event], is_over: bool) -> list[str]:
+    """A list of what happened, in its order; sums of what happens often.  `is_over`: the search has stopped."""
+    told = sorted([*_builds(events, is_over), *_single_events(events)])  # by their places in the log
     return [f"- {line}" for line in (*(line for _, line in told), *_sums(events))]
 
 
-def _builds(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
+def _builds(events: Sequence[Event], is_over: bool) -> Iterator[tuple[int, str]]:
     """A line for each build, with its place; one that has no end was killed, unless it is the last one."""
     told = [(n, event) for n, event in enumerate(events) if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
     lines = []
@@ -44,7 +44,7 @@ def _builds(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
         if event["event"] == EVENT_BUILD:
             after = told[n + 1][1] if n + 1 < len(told) else None
             what = f"a build of {plural(event.get('targets', 0), 'target')}"
-            lines.append((place, f"{_moment(event)}: {what}, {_end(after)}"))
+            lines.append((place, f"{_moment(event)}: {what}, {_end(after, is_over)}"))
     if len(lines) > FIRST_BUILDS + LAST_BUILDS:
         left = lines[FIRST_BUILDS:-LAST_BUILDS]
         between = (left[0][0], f"{plural(len(left), 'build')} between them")
@@ -52,9 +52,9 @@ def _builds(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
     yield from lines
 
 
-def _end(after: Event | None) -> str:
-    if after is None:
-        return "not at its end when this was written"
+def _end(after: Event | None, is_over: bool) -> str:
+    if after is None:  # the summary is one of the last things that a build makes
+        return "which wrote this" if is_over else "not at its end when this was written"
     if after["event"] == EVENT_BUILD:
         return "**killed**: it has no end"
     failed = f", {plural(after['failed'], 'target')} failed" if after.get("failed") else ""

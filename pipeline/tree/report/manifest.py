@@ -20,10 +20,12 @@ from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
 from pipeline.tree.rules.scoring import PAIRED, best_config, column_by_config, compare_configs, means_by_config
+from pipeline.tree.run.admission import spending_of
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, outage_stop, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.spec.model import Params
+from pipeline.trust.series import round_significant
 
 PENDING = "pending"
 # By the check that stopped it, when it had passed the gate.
@@ -135,8 +137,8 @@ class _Evaluation:
         path = self._path(RECORD_FILES["calls"])
         calls = cost_of_calls([*read_calls(path)] if os.path.exists(path) and os.path.getsize(path) else [])
         seconds = calls["seconds"] + sum(cost["seconds"] for cost in self.costs.values())
-        own = Spending(1, calls["usd"], calls["tokens"], round(seconds, 3))
-        return total_spending([own, Spending(0, idea["usd"], idea["tokens"], idea["seconds"])])._asdict()
+        own = spending_of(1, {**calls, "seconds": round(seconds, 3)})
+        return total_spending([own, spending_of(0, idea)])._asdict()
 
     def _code(self) -> Record:
         made = self.candidate
@@ -331,7 +333,7 @@ def _state(
         "depth_progress_by_depth": {str(d): _progress(records, d, evaluations) for d in assignments},
         "beam_by_depth": {str(d + 1): record["beam"] for d, record in promotions.items()},
         "deferred_cleanup": [f"{candidates}/{name}" for name in sorted(left)],
-        **_budget_state(records),
+        **_budget_state(records, evaluations),
     }
 
 
@@ -356,9 +358,29 @@ def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]
     }
 
 
-def _budget_state(records: RunRecords) -> Record:
-    """The amounts spent, and those left beside the reserved ones."""
-    last = max(records.assignments, default=None)
-    depth = {"spent": {}, "reserved": []} if last is None else records.promotions.get(last) or records.assignments[last]
-    ledger = ledger_of(records.config, depth.get("reserved", ()), depth["spent"])
+def _budget_state(records: RunRecords, evaluations: Mapping[str, Record]) -> Record:
+    """The amounts spent, and those left beside the reserved ones; of a depth that is not over by what has ended."""
+    depths = len(records.promotions)
+    over: Record = next(reversed(records.promotions.values()), {"spent": {}, "stop_reason": None})
+    if under_way := None if over["stop_reason"] else records.assignments.get(depths):
+        ended = {name: each["spent"] for name in under_way["reserved"] if (each := evaluations[name])["spent"]}
+        ideas = {name: Spending(*under_way["spent"].get(f"{name}.idea", ())) for name in ended}
+        spent = {**under_way["spent"], **{name: _without(Spending(**ended[name]), ideas[name]) for name in ended}}
+        ledger = ledger_of(records.config, [name for name in under_way["reserved"] if name not in ended], spent)
+    else:
+        asked = {} if over["stop_reason"] else dict(_asked_ideas(records, depths))
+        ledger = ledger_of(records.config, spent={**over["spent"], **asked})
     return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}
+
+
+def _without(whole: Spending, part: Spending) -> list[float]:
+    usd, seconds = (round_significant(a - b) for a, b in ((whole.usd, part.usd), (whole.seconds, part.seconds)))
+    evals, tokens, unknown = whole.evals - part.evals, whole.tokens - part.tokens, whole.unknown_calls
+    return Spending(evals, usd, tokens, seconds, unknown - part.unknown_calls).as_list
+
+
+def _asked_ideas(records: RunRecords, depth: int) -> Iterator[tuple[str, list[float]]]:
+    """The cost of ideas of a depth that has no assignments yet."""
+    for slot in records.shape.slots(depth) if depth in records.shape.depths else ():
+        if cost := records.record(records.at.idea(slot, "json")):
+            yield f"{slot}.idea", spending_of(0, cost).as_list

@@ -22,6 +22,7 @@ from pipeline.tree.rules.positions import EvalSlot, RunLayout, parse_slot
 from pipeline.trust.series import round_significant
 
 MOST_CALL_FILES = 20_000
+_JOURNALS = "calls*.jsonl"  # beside them lies what tests have said
 MOST_ROWS = 12  # of the table over time
 _PAID_ELSEWHERE = "replay"  # a recorded answer has its cost of then
 
@@ -93,7 +94,7 @@ def fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
 
 def _asked_calls(run: str) -> Iterator[PaidCall]:
     """The calls in the journals, which are kept when answers are wanted anew."""
-    for path in sorted(glob(f"{escape(folder(run))}/calls/*/*.jsonl")):
+    for path in sorted(glob(f"{escape(folder(run))}/calls/*/{_JOURNALS}")):
         name = os.path.basename(os.path.dirname(path)).rpartition(".")[0]
         slot = parse_slot(name)
         yield from (PaidCall(role, usage, failed, slot) for role, usage, failed in _costs(path))
@@ -121,6 +122,16 @@ def _costs_as_of(path: str, _size: int, _when: int) -> tuple[tuple[str, Usage, b
     except DamagedCall:
         return ()
     return tuple((call.role, call.usage, call.exit != 0) for call in calls)
+
+
+def uncounted_usd(manifest: Mapping[str, Any]) -> float:
+    """USD on the bill that the budget does not count: of answers that were wanted anew, as by a retry.
+
+    Zero while evaluations are under way, whose calls are on the bill first."""
+    money, state = manifest["money"], manifest["state"]
+    if any(depth["unfinished"] for depth in state["depth_progress_by_depth"].values()):
+        return 0.0
+    return max(0.0, round_significant(money["usd"] + money["recalled_usd"] - state["spent"]["usd"]))
 
 
 def format_bill(bill: Mapping[str, Any]) -> str:

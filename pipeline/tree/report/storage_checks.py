@@ -38,11 +38,12 @@ class Problem(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A check: its name, how many things it looked at, and the problems found."""
+    """A check: its name, how many things it looked at, the problems found; `note`: what is none."""
 
     name: str
     looked_at: int
     problems: tuple[Problem, ...]
+    note: str = ""
 
 
 # A path or field, what is wrong with it, what to do.

@@ -22,7 +22,7 @@ from pipeline.tree.report.markdown import (
     table_cell,
     wrap_line,
 )
-from pipeline.tree.report.money import money_lines
+from pipeline.tree.report.money import money_lines, uncounted_usd
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
@@ -209,7 +209,9 @@ def budget_table(manifest: Manifest) -> list[str]:
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
     dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
     warning = f"**More than `per_eval` allows:** {dear}. The budget held less than was meant; raise `per_eval`."
-    return [*lines, "", warning] if dear else lines
+    anew = uncounted_usd(manifest)
+    more = f"Not counted here: {anew:.12g} USD for answers that are not in use any more, after a retry for instance."
+    return [*lines, *(["", warning] if dear else []), *(["", more] if anew else [])]
 
 
 def holdout_lines(holdout: Manifest) -> Iterator[str]:
@@ -260,7 +262,7 @@ def summary_text(manifest: Manifest) -> str:
         ("Nodes", node_table(manifest)),
         *_depths(manifest),
         ("Failures", failures),
-        ("What happened", happening_lines(manifest["events"])),
+        ("What happened", happening_lines(manifest["events"], bool(manifest["state"]["stop_reason"]))),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
         ("Money", money_lines(manifest)),

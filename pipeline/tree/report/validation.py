@@ -6,17 +6,18 @@ ignored."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.core.outcome import OUTAGE_WORDS
-from pipeline.core.text import plural
+from pipeline.core.text import join_names, plural
 from pipeline.tree.report import storage_checks as storage
 from pipeline.tree.report.manifest import LIFECYCLE_FIELDS, fold_manifest
 from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
 from pipeline.tree.report.replay import replay_decisions
 from pipeline.tree.report.run_records import EXPANDED, FRONTIER
-from pipeline.tree.report.storage_checks import Check, Fault, Problem, Row, check_of, unequal_rows, value_text
+from pipeline.tree.report.storage_checks import Check, Problem, Row, check_of, unequal_rows, value_text
 from pipeline.tree.report.summary import Manifest, promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
@@ -197,19 +198,40 @@ def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = No
         *(check_consistency(manifest) if all_known else [NOT_LOOKED_AT]),
     ]
     if stored is not None:
-        path = RunLayout(run).of_run(MANIFEST)
-        checks.append(check_of("manifest.json and the records", 1, _differences(path, "", stored, manifest)))
+        checks.append(_check_stored(RunLayout(run).of_run(MANIFEST), stored, manifest))
     return Validation(run, tuple(checks))
 
 
-def _differences(path: str, where: str, stored: Any, now: Any) -> Iterator[Fault]:
+# Names of fields; entries are named by positions, depths and paths, and below `metrics` by what the spec measures.
+_FIELD = re.compile(r"(?:^|(?<!metrics)\.)[a-z_]+$")
+
+
+def _check_stored(path: str, stored: Record, now: Record) -> Check:
+    """Compare manifest.json with the records.  Fields that it lacks are younger than it, which is no problem."""
+    lacking, faults = [], []
+    for where, old, new in _differences("", stored, now):
+        if old is _ABSENT and _FIELD.search(where):
+            lacking.append(where.rpartition(".")[2])
+        else:
+            sides = [clip_text(str(None if side is _ABSENT else side), 60) for side in (old, new)]
+            faults.append((path, f"{where} is {sides[0]}, the records say {sides[1]}", "every build writes it anew"))
+    check = check_of("manifest.json and the records", 1, faults)
+    if not lacking:
+        return check
+    names = join_names(sorted({*lacking}), _MOST_NAMED)
+    return check._replace(note=f"{path} is from an older version and lacks {names}; the next build writes it anew.")
+
+
+_ABSENT, _MOST_NAMED = object(), 5
+
+
+def _differences(where: str, stored: Any, now: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(stored, Mapping) and isinstance(now, Mapping):
         for name in sorted({*stored, *now} - PASSING_FIELDS):
             inner = f"{where}.{name}" if where else name
-            yield from _differences(path, inner, stored.get(name), now.get(name))
-    elif stored != now:
-        what = f"{where} is {clip_text(str(stored), 60)}, the records say {clip_text(str(now), 60)}"
-        yield path, what, "it is written anew by every build"
+            yield from _differences(inner, stored.get(name, _ABSENT), now.get(name, _ABSENT))
+    elif stored != now and not {id(stored), id(now)} <= {id(_ABSENT), id(None)}:
+        yield where, stored, now
 
 
 def validation_report(validation: Validation) -> str:
@@ -218,6 +240,7 @@ def validation_report(validation: Validation) -> str:
     title = f"{plural(count, 'problem')} found" if count else "No problems found"
     lines = [f"# {title}", "", f"Search `{validation.run}`.", ""]
     lines += markdown_table(["check", "looked at", "problems"], rows, right=("looked at", "problems"))
+    lines += [line for each in validation.checks if each.note for line in ("", plain_text(each.note))]
     for each in validation.checks:
         if each.problems:
             lines += ["", f"## {each.name.capitalize()}", "", *(f"- {plain_text(str(p))}" for p in each.problems)]

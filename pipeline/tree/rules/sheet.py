@@ -241,6 +241,9 @@ def check_rows(sheet: Sheet, wanted: ExpectedRows) -> CheckedRows:
     return CheckedRows(tuple(sorted(rows, key=lambda row: (row.config_id, order[row.block]))), tuple(found))
 
 
+_NAMED_BLOCKS = 3  # in a message
+
+
 def _wrong_rows(
     times: Mapping[tuple[int, str], int], wanted: ExpectedRows, broken: Collection[int | None]
 ) -> Iterator[Defect]:
@@ -256,7 +259,9 @@ def _wrong_rows(
         if config not in ids:
             yield Defect(config, "config_id", f"this config is not expected ({wanted.rule})")
         elif (config, block) not in due and not (config in broken and not block):
-            yield Defect(config, "block", f"'{_clipped(block)}' is none of the {len(wanted.blocks)} blocks")
+            names = ", ".join(map(_clipped, wanted.blocks[:_NAMED_BLOCKS]))
+            names += ", …" if len(wanted.blocks) > _NAMED_BLOCKS else ""
+            yield Defect(config, "block", f"'{_clipped(block)}' is none of the {len(wanted.blocks)} blocks: {names}")
         elif count > 1:
             how = (
                 "" if block else "; one is expected. If they repeat the measurement, say by `sweep: blocks:` what does"

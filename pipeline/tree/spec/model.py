@@ -213,6 +213,7 @@ class TreeSpec(NamedTuple):
     given: frozenset[str] = frozenset()  # slots with an idea that a person gave
     replicate: int | None = None
     similar: float | None = None
+    refusal: str = ""
 
     @property
     def rooms(self) -> dict[str, int]:
