@@ -209,7 +209,10 @@ def test_a_failed_test_goes_back_to_the_coder_with_its_output(project: Project, 
     """And a kill before the coder has answered changes nothing in what it is asked."""
     coder = "case $prompt in *'seed 7 is bad'*) x=;; *) x='# broken';; esac; echo gain=12 $x > plus/a\n"
     search = looped(project, coder, **TESTED, max_test_rounds=rounds)
-    project.write("tests.sh", 'if grep -q broken plus/*; then echo "$PWD: seed 7 is bad in 0.$$ s"; exit 1; fi\n')
+    project.write(
+        "tests.sh",
+        'if grep -q broken plus/*; then echo "$PWD/plus/a, $HOME/lib: seed 7 is bad in 0.$$ s"; exit 1; fi\n',
+    )
     search.spec()
     search.build()
     asked = [call for call in calls(search) if call["role"] == "coder"]
@@ -218,7 +221,7 @@ def test_a_failed_test_goes_back_to_the_coder_with_its_output(project: Project, 
     assert candidate(search).get("test_rounds") == (rounds or None)
     if rounds:
         assert "The tests failed: exit status 1" in asked[1]["prompt"]
-        assert "seed 7 is bad in … s" in asked[1]["prompt"]
+        assert "\nplus/a, ~/lib: seed 7 is bad in … s" in asked[1]["prompt"]
         assert str(search.root) not in asked[1]["prompt"]
         assert "seed 7 is bad" in review(search, 1)
 

@@ -48,7 +48,7 @@ from pipeline.tree.rules.prompts import (
 )
 from pipeline.tree.run.answers import CodeState, changed_code
 from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.measure import try_tests
+from pipeline.tree.run.measure import tried_checkout, try_tests
 from pipeline.tree.run.prompting import FIRST_REVIEW, NO_PLAN, PromptValues
 from pipeline.tree.run.protect import load_protected
 from pipeline.tree.run.records import (
@@ -388,8 +388,13 @@ class _TestsInRounds:
         done = try_tests(self.job, self.tests, candidate.commit, self.log)
         output = read_text(self.log)
         delete_tree(self.log)
-        folders = {RunRepo(self.job.target.run).candidates.folder: "", os.getcwd(): "{project}"}
-        return "" if done.ok or done.void else failed_tests_text(done.why, output, folders)
+        return "" if done.ok or done.void else failed_tests_text(done.why, output, self._folders())
+
+    def _folders(self) -> dict[str, str]:
+        """The folders of this machine that no text for a model names."""
+        where, home = RunRepo(self.job.target.run).candidates.folder, os.path.expanduser("~")
+        checkout = f"{where}/{tried_checkout(slot_of(self.job.target.name))}"
+        return {os.path.realpath(home): "~", home: "~", os.getcwd(): "{project}", checkout: "."}
 
 
 def _change_from_file(work: _Work) -> bytes:
