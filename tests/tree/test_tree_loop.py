@@ -517,6 +517,17 @@ def test_what_a_coder_leaves_behind_is_no_part_of_the_candidate_and_is_named(pro
     assert "left out of the candidate: .venv/, blob, sub/node_modules/;" in summary
 
 
+def test_a_spec_says_what_else_is_left_out_and_the_coder_is_told(project: Project) -> None:
+    search = looped(project, "mkdir out && echo x > out/log; echo 12345678 > blob; echo gain=14 > plus/own\n")
+    search.spec(leave_out={"file_mb": 0.000008, "folders": ["out"]})
+    search.build()
+    made = candidate(search)
+    assert (made["files"], made["left_out"]) == (1, ["blob", "out/"])
+    (asked,) = (call["prompt"] for call in calls(search) if call["role"] == "coder")
+    assert "Left out of the change: new files over 8e-06 MB" in asked
+    assert asked.count("Left out") == 1
+
+
 def test_large_files_that_the_project_has_stay_its_own(project: Project) -> None:
     search = looped(project, "echo more >> large; echo gain=14 > plus/own\n")
     project.write("repo/large", b"\n" * 5_000_001)

@@ -110,8 +110,8 @@ def without_places(text: str, folders: Mapping[str, str]) -> str:
     for path, name in sorted(folders.items(), key=lambda pair: -len(pair[0])):
         if path.strip("/"):
             inside = "" if name == "." else f"{name}/"
-            text = re.sub(rf"(?<![\w.-]){re.escape(path)}/+(?=[^\s/])", lambda _, to=inside: to, text)
-            text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-]|\.\w)", lambda _, to=name: to, text)
+            text = re.sub(rf"(?<![\w.-]){re.escape(path)}/+(?=[^\s/])", inside, text)
+            text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-]|\.\w)", name, text)
     return text
 
 

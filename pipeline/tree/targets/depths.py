@@ -165,6 +165,7 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot, step: str = "implemen
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
         **_draw(draft, asked.values()),
+        **({"leave_out": draft.spec.leave_out.as_params} if draft.spec.leave_out else {}),
     }
     if any(role["backend"] not in (*FOLDER_BACKENDS, DRY, NONE) for role in asked.values()):
         params["limits"] |= {"brief": draft.brief, **_test_limits(draft, asked["coder"])}
