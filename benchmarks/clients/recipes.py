@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipeline.models import clients
+
 PRICE = {"input": 1.25, "output": 10.0, "cached": 0.125}
 KEY = "sk-no-key-of-anyone"
 
@@ -67,7 +69,8 @@ def role(client: str) -> dict[str, Any]:
     """A role of a spec by the product's own recipe; the program is found by PATH."""
     recipe = RECIPES[client]
     priced = {"price": recipe.price} if recipe.price else {}
-    return {"backend": client, "model": recipe.model, "pass": ["TMPDIR"], "timeout": "3m", **priced}
+    passed = {} if "TMPDIR" in clients.RECIPES[client].own else {"pass": ["TMPDIR"]}
+    return {"backend": client, "model": recipe.model, "timeout": "3m", **passed, **priced}
 
 
 def environment_with(program: Path, client: str, url: str) -> dict[str, str]:

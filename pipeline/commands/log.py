@@ -76,7 +76,7 @@ def _list_lines(history: Mapping[str, Sequence[PastBuild]]) -> Iterator[str]:
     for at, run, each in found:
         end = "killed, or still going on"
         if each.seconds is not None:
-            saved = f", saved {duration(each.saved)}" if each.saved > 1 else ""
+            saved = f", saved {duration(each.saved)} of work" if each.saved > 1 else ""
             stopped = f", stopped: {each.stopped}" if each.stopped else ""
             end = f"{duration(each.seconds)}: {count_words(each.counts) or 'nothing done'}{saved}{stopped}"
         yield f"{run} {each.number}  {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}  {end}"

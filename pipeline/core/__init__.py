@@ -2,7 +2,7 @@
 
 Pure: no I/O, no clock, no randomness.  Imports the standard library and of ours errors alone.
 
-graph      targets, the files between them, patterns of paths, rooms
+graph      targets, the files between them, patterns of paths, rooms; leavings that are no part of a change
 recipe     what a target's result depends on, and its key
 freshness  freshness of a target, the reasons when it is stale, and the target above that is the cause
 schedule   what may start now

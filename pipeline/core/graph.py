@@ -237,3 +237,36 @@ def rooms_of(target: Target) -> tuple[str, ...]:
 def room_label(room: str) -> str:
     """A room that is a number in the spec is called after its step."""
     return room.removeprefix("step ").rpartition(" ")[0] if room.startswith("step ") else room
+
+
+# Folders that programs leave behind, and nobody's change: new ones are in no candidate.
+JUNK_FOLDERS = (
+    "__pycache__", ".venv", "node_modules", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox", ".nox",
+    ".ipynb_checkpoints",
+)  # fmt: skip
+MEGABYTE = 1_000_000
+
+
+class Leavings(NamedTuple):
+    """Files that are left out of a change: new ones above `file_mb`, the largest of more than `change_mb` together, and
+    folders of junk; `folders`: names of such beside the usual ones."""
+
+    file_mb: float = 5.0
+    change_mb: float = 50.0
+    folders: tuple[str, ...] = ()
+
+    @property
+    def junk(self) -> tuple[str, ...]:
+        return (*JUNK_FOLDERS, *self.folders)
+
+    @property
+    def as_params(self) -> dict[str, Any]:
+        return {**self._asdict(), "folders": [*self.folders]}
+
+    @property
+    def sentence(self) -> str:
+        """The rule for the coder, in one line."""
+        return (
+            f"Left out of the change: new files over {self.file_mb:g} MB (all together {self.change_mb:g} MB), and new "
+            f"folders named {', '.join(self.junk)}."
+        )

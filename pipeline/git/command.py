@@ -55,11 +55,6 @@ _CONFIG = {
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
-# Folders that programs leave behind, and nobody's change: new ones are in no candidate.
-JUNK_FOLDERS = (
-    "__pycache__", ".venv", "node_modules", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox", ".nox",
-    ".ipynb_checkpoints",
-)  # fmt: skip
 # What is changed, in a form to be parsed.
 STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
 # Only the configuration of the repository is read.

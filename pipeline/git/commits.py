@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from hashlib import sha1
 from typing import NamedTuple
 
+from pipeline.core.graph import MEGABYTE, Leavings
 from pipeline.errors import cut_text
-from pipeline.git.command import JUNK_FOLDERS, STATUS, CandidateProblem, GitProblem, checked_sha, git, split_names
+from pipeline.git.command import STATUS, CandidateProblem, GitProblem, checked_sha, git, split_names
 from pipeline.git.objects import (
     Counts,
     counts_of,
@@ -28,7 +29,7 @@ from pipeline.git.objects import (
 )
 from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
 from pipeline.store.files import read_bytes, write_all
-from pipeline.store.folders import make_removable, read_file_text, remove_file, walk_folders
+from pipeline.store.folders import make_removable, read_file_text, remove_file
 
 _LARGEST = 1 << 19  # bytes of an index; for a larger one git is faster
 _DEEPEST = 100
@@ -171,6 +172,7 @@ def check_types(patch: bytes) -> None:
 
 
 _NO_BLOB = b"1" * 40
+LEAVINGS = Leavings()
 
 
 class Candidate(NamedTuple):
@@ -190,69 +192,81 @@ class Candidate(NamedTuple):
         return self.files == 0
 
 
-# Bytes of a new file, and of all of a candidate together, that are still taken for code or data of an idea.
-LARGEST_FILE, LARGEST_CHANGE = 5_000_000, 50_000_000
-
-
-def commit_worktree(worktree: Worktree, parent: str, message: str) -> Candidate:
+def commit_worktree(worktree: Worktree, parent: str, message: str, rules: Leavings = LEAVINGS) -> Candidate:
     """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did.
 
-    New files that are too large are left out, as `left_out` names them."""
+    New junk and new files that are too large are left out."""
+    return commit_without_leavings(worktree, parent, message, rules)[0]
+
+
+def commit_without_leavings(
+    worktree: Worktree, parent: str, message: str, rules: Leavings = LEAVINGS
+) -> tuple[Candidate, list[str]]:
+    """Commit a worktree; with the new folders of junk and the new files that are left out for their size."""
     with _scratch_path(worktree.admin) as index:
-        tree = _tree_of(worktree, checked_sha(parent), index)
-    return _candidate(worktree.repo, tree, parent, message)
+        seen = _Survey(rules)
+        tree, large = _tree_of(worktree, checked_sha(parent), index, seen)
+        left = [*large, *(_junk_folders(worktree, index, rules) if seen.has_junk else [])]
+    return _candidate(worktree.repo, tree, parent, message), sorted(left)
 
 
-def left_out(worktree: Worktree) -> list[str]:
-    """New folders of junk and new files that are too large, in a worktree as it was just committed."""
-    if not any(_suspects(worktree)):
-        return []
-    with _scratch_path(worktree.admin) as index:
-        if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
-            copy_index(f"{worktree.admin}/{PRISTINE}", index)
-        asked = ("ls-files", "-z", "--others", "--ignored", "--directory")
-        patterns = [f"--exclude={name}/" for name in JUNK_FOLDERS]
-        junk = split_names(worktree.git(*asked, *patterns, index=index))
-        return sorted(
-            [
-                *(name for name in junk if os.path.basename(name.rstrip("/")) in JUNK_FOLDERS),
-                *_too_large(worktree, index),
-            ]
-        )
+class _Survey:
+    """Survey of a worktree in one walk: folders of junk, sizes of files, whether they are new or not."""
 
+    def __init__(self, rules: Leavings) -> None:
+        self.rules, self.junk = rules, frozenset(rules.junk)
+        self.has_junk, self.largest, self.total = False, 0, 0
 
-def _suspects(worktree: Worktree) -> tuple[bool, bool]:
-    """Check for folders of junk, and for files so large that git is to be asked which of them are new."""
-    junk, largest, total = False, 0, 0
-    for folder, inner, names, _ in walk_folders(worktree.path):
-        junk |= any(name in JUNK_FOLDERS for name in inner)
+    def look(self, folder: str, inner: list[str], names: list[str]) -> None:
+        self.has_junk = self.has_junk or not self.junk.isdisjoint(inner)
         for name in names:
             with suppress(OSError):
                 size = os.lstat(f"{folder}/{name}").st_size
-                largest, total = max(largest, size), total + size
-    return junk, largest > LARGEST_FILE or total > LARGEST_CHANGE
+                self.total += size
+                if size > self.largest:
+                    self.largest = size
+
+    @property
+    def may_be_large(self) -> bool:
+        """True when git is to be asked which of the files are new."""
+        return self.largest > self.rules.file_mb * MEGABYTE or self.total > self.rules.change_mb * MEGABYTE
 
 
-def _too_large(worktree: Worktree, index: str) -> list[str]:
+def _junk_folders(worktree: Worktree, index: str, rules: Leavings) -> list[str]:
+    asked = ("ls-files", "-z", "--others", "--ignored", "--directory")
+    found = split_names(worktree.git(*asked, *(f"--exclude={name}/" for name in rules.junk), index=index))
+    return [name for name in found if os.path.basename(name.rstrip("/")) in rules.junk]
+
+
+def _too_large(worktree: Worktree, index: str, rules: Leavings) -> list[str]:
     """New files that are too large, or too much together: then the largest."""
-    if not _suspects(worktree)[1]:
-        return []
     sizes: dict[str, int] = {}
-    for name in split_names(worktree.git("ls-files", "-z", "--others", "--exclude-standard", index=index)):
+    listed = worktree.git(*_excluding(worktree, rules), "ls-files", "-z", "--others", "--exclude-standard", index=index)
+    for name in split_names(listed):
         with suppress(OSError):  # gone meanwhile, or the folder of a repository
             about = os.lstat(f"{worktree.path}/{name}")
             sizes[name] = about.st_size if stat.S_ISREG(about.st_mode) else 0
     total, large = sum(sizes.values()), []
     for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
-        if sizes[name] <= LARGEST_FILE and total <= LARGEST_CHANGE:
+        if sizes[name] <= rules.file_mb * MEGABYTE and total <= rules.change_mb * MEGABYTE:
             break
         large.append(name)
         total -= sizes[name]
     return large
 
 
-def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
-    repositories_within = make_removable(worktree.path)
+def _excluding(worktree: Worktree, rules: Leavings) -> tuple[str, ...]:
+    """The setting by which git ignores the folders that the rules add; the usual ones are in every repository."""
+    if not rules.folders:
+        return ()
+    path = f"{worktree.admin}/coppice-junk"
+    write_all(path, b"".join(os.fsencode(f"{name}/\n") for name in rules.folders))
+    return ("-c", f"core.excludesFile={path}")
+
+
+def _tree_of(worktree: Worktree, parent: str, index: str, seen: _Survey) -> tuple[str, list[str]]:
+    """The tree of a worktree, written; and the new files that are too large for it."""
+    repositories_within = make_removable(worktree.path, seen.look)
     if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
         copy_index(f"{worktree.admin}/{PRISTINE}", index)
     known: list[str] = []
@@ -263,9 +277,11 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
     if repositories_within:
         _take_in_repositories(worktree, index)
     with _candidate_problems("the files cannot be committed"):
-        large = [f":(exclude,top,literal){name}" for name in _too_large(worktree, index)]
-        worktree.git("add", "--all", *(["--", ":(top)", *large] if large else []), index=index)
-    return write_tree(worktree.repo, index, known)
+        large = _too_large(worktree, index, seen.rules) if seen.may_be_large else []
+        paths = [f":(exclude,top,literal){name}" for name in large]
+        adding = ("add", "--all", *(["--", ":(top)", *paths] if paths else []))
+        worktree.git(*_excluding(worktree, seen.rules), *adding, index=index)
+    return write_tree(worktree.repo, index, known), large
 
 
 def _take_in_repositories(worktree: Worktree, index: str) -> None:

@@ -15,8 +15,9 @@ from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from pipeline.core.graph import JUNK_FOLDERS
 from pipeline.core.text import join_names
-from pipeline.git.command import JUNK_FOLDERS, STATUS, GitProblem, git, repository_lock, split_names, users_git
+from pipeline.git.command import STATUS, GitProblem, git, repository_lock, split_names, users_git
 from pipeline.git.objects import (
     EPOCH,
     has_commit,

@@ -97,7 +97,7 @@ def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> A
     """Ask a client by its recipe, and remove what it leaves in the working folder."""
     recipe = RECIPES[backend["backend"]]
     caged = bool(desk.hidden and landlock_version())
-    variables = set_variables((*recipe.keys, *recipe.urls, *NETWORK))
+    variables = set_variables((*recipe.keys, *recipe.urls, *recipe.own, *NETWORK))
     call = invocation_of(backend, question.role, caged, variables)
     env = desk.processes.environment(desk.run, call.env, call.passed)
     before = _litter(question.folder, call)
@@ -146,7 +146,9 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
         for name, text in call.files.items():
             os.makedirs(os.path.dirname(f"{scratch}/{name}"), exist_ok=True)
             write_all(f"{scratch}/{name}", text.encode())
-        env = env._replace(variables={**env.variables, **dict.fromkeys(call.homes, scratch)})
+        own = {name: f"{scratch}/{path}".rstrip("/") for name, path in call.places.items()}
+        os.makedirs(own.get("TMPDIR", scratch), exist_ok=True)
+        env = env._replace(variables={**env.variables, **own})
         argv = [word.format_map({**places, "prompt_file": prompt, "answer_file": answer}) for word in call.run]
         stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(call.run) else prompt, "rb"))
         out = closed.enter_context(unnamed_file())

@@ -17,7 +17,7 @@ CODER = "coder"
 
 
 class Reading(NamedTuple):
-    """The words and numbers in a client's output: its answer (None for none), and numbers by the names in Usage.
+    """The words and numbers in a client's output: its answer (None for none), and numbers by the names in USAGE_NAMES.
 
     `input_tokens` are all of the prompt; `cached_tokens` are those of them that were read from a cache."""
 
@@ -30,7 +30,8 @@ class Recipe(NamedTuple):
 
     `caged`: in place of these where we confine the client ourselves.  `ends`: the last words.  `options`: keys of the
     role that have an option.  `homes`: variables set to a scratch folder with `files` when another one, a key, is set.
-    `litter`: files left in the working folder.  `server`: the variable with its server, if it reads no such."""
+    `own`: variables set to a path in the scratch folder, unless the role has them.  `litter`: files left in the working
+    folder.  `server`: the variable with its server, if it reads no such."""
 
     run: tuple[str, ...]
     model: str
@@ -44,6 +45,7 @@ class Recipe(NamedTuple):
     options: Mapping[str, str] = {}
     env: Mapping[str, str] = {}
     homes: Mapping[str, str] = {}
+    own: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     litter: tuple[str, ...] = ()
     server: str = ""
@@ -56,12 +58,12 @@ class Recipe(NamedTuple):
 class Invocation(NamedTuple):
     """A program as it is started: words with names in braces, and its environment.
 
-    `homes`: variables set to its scratch folder, where `files` lie; `litter`: what it leaves where it works."""
+    `places`: variables set to a path in its scratch folder, where `files` lie; `litter`: what it leaves in its work."""
 
     run: Sequence[str]
     env: Mapping[str, str] = {}
     passed: Sequence[str] = ()
-    homes: Sequence[str] = ()
+    places: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     litter: Sequence[str] = ()
 
@@ -90,6 +92,7 @@ def _read_claude(printed: str, _written: str | None) -> Reading:
                 "usd": [last_value_at("total_cost_usd", documents)],
                 "input_tokens": [value_at("input_tokens", usage), made, read],
                 "cached_tokens": [read],
+                "cache_write_tokens": [made],
                 "output_tokens": [value_at("output_tokens", usage)],
             }
         ),
@@ -123,6 +126,7 @@ def _read_opencode(printed: str, _written: str | None) -> Reading:
         "usd": ("cost",),
         "input_tokens": ("tokens.input", "tokens.cache.read", "tokens.cache.write"),
         "cached_tokens": ("tokens.cache.read",),
+        "cache_write_tokens": ("tokens.cache.write",),
         "output_tokens": ("tokens.output", "tokens.reasoning"),
     }
     found = {to: [value_at(path, step) for step in steps for path in names] for to, names in paths.items()}
@@ -140,7 +144,7 @@ _CHATTER = re.compile(
     re.MULTILINE,
 )
 _TOKENS = re.compile(r"^Tokens: (?P<sent>\S+) sent,(?P<cache>.*?) (?P<received>\S+) received\.", re.MULTILINE)
-_HITS = re.compile(r"(\S+) cache hit")
+_HITS, _WRITES = re.compile(r"(\S+) cache hit"), re.compile(r"(\S+) cache write")
 _SESSION = re.compile(r"^Tokens: [^\n]*\n?[^\n]*Cost: \$(\S+) message, \$(\d[\d.,]*) session", re.MULTILINE)
 _SCALES = {"k": 1_000, "M": 1_000_000}
 
@@ -156,6 +160,7 @@ def _read_aider(printed: str, _written: str | None) -> Reading:
     found: dict[str, Sequence[Any]] = {
         "input_tokens": [_scaled(line["sent"]) for line in lines],
         "cached_tokens": [_scaled(hit[1]) for line in lines if (hit := _HITS.search(line["cache"]))],
+        "cache_write_tokens": [_scaled(made[1]) for line in lines if (made := _WRITES.search(line["cache"]))],
         "output_tokens": [_scaled(line["received"]) for line in lines],
         "usd": [float(cost[2].rstrip(".").replace(",", "")) for cost in _SESSION.finditer(printed)][-1:],
     }
@@ -231,6 +236,9 @@ RECIPES: dict[str, Recipe] = {
         ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
         ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT"),
         env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        # Two that start at once both make the tables of a new database, or meet its lock; logins are in another file.
+        # Each call leaves 5 MB of a library in TMPDIR.
+        own={"OPENCODE_DB": "opencode.db", "TMPDIR": "tmp"},
     ),
 }
 
@@ -239,20 +247,22 @@ def invocation_of(keys: Mapping[str, Any], role: str, caged: bool, variables: Ma
     """The client of a role as it is started.  `caged`: we confine it; `variables`: ours, as far as they are set."""
     recipe = RECIPES[keys["backend"]]
     mode = recipe.edits if role == CODER else recipe.answers
-    given = (
+    options = (
         ["-c", _codex_server(recipe, variables), "-c", "model_provider=coppice"] if recipe.is_moved(variables) else []
     )
-    given += [recipe.model, keys["model"]] if "model" in keys else []
+    options += [recipe.model, keys["model"]] if "model" in keys else []
     for key, option in recipe.options.items():
-        given += [option, f"{keys[key]:g}"] if key in keys else []
-    run = [*recipe.run, *(recipe.caged if caged and recipe.caged else mode), *map(_literal, given)]
-    homes = tuple(name for name, key in recipe.homes.items() if variables.get(key))
+        options += [option, f"{keys[key]:g}"] if key in keys else []
+    run = [*recipe.run, *(recipe.caged if caged and recipe.caged else mode), *map(_literal, options)]
+    homes = {name: "" for name, key in recipe.homes.items() if variables.get(key)}
     passed = dict.fromkeys((*recipe.keys, *recipe.urls, *NETWORK, *keys.get("pass", ())))
+    given = {*keys.get("env", {}), *(name for name in keys.get("pass", ()) if variables.get(name))}
+    own = {name: path for name, path in recipe.own.items() if name not in given}
     return Invocation(
         [*run, *map(_literal, keys.get("args", ())), *recipe.ends],
         {**recipe.env, **keys.get("env", {})},
         tuple(name for name in passed if name not in keys.get("env", {})),
-        homes,
+        {**homes, **own},
         recipe.files if homes else {},
         recipe.litter,
     )

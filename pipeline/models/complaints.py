@@ -19,6 +19,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
+from pipeline.errors import cut_text
 from pipeline.machine.failures import SERVICE_CODES, FailureFacts, Outage, find_outage
 from pipeline.machine.process import Exit
 from pipeline.models.contract import JSON_ERRORS, json_documents, last_value_at, value_at
@@ -110,6 +111,8 @@ def program_complaint(
     if failed and (document := _document_at_end(errors)):
         documents = [*documents, document]
     found = next((found for read in _READERS if (found := read(documents, now))), None) or _of_aider(printed)
+    if failed and not found and not printed.strip():
+        found = _of_a_start(errors)
     if not found:
         return NO_COMPLAINT
     match = _STATUS.search(found.said)
@@ -171,6 +174,18 @@ def _of_opencode(documents: Sequence[dict[str, Any]], now: float) -> Complaint |
     after = wait_asked(headers, now) if isinstance(headers, dict) else None
     said = found.said or _plain(data.get("message"))
     return found._replace(said=said, status=status if type(status) is int else found.status, after=after)
+
+
+# opencode on its own database, which another one locks or is just making.
+_OWN_TROUBLE = re.compile(
+    r"Error: (?:\x1b\[[\d;]*m)*Unexpected error\s+((?:Failed query:|database |locking protocol|SQLite).*)", re.DOTALL
+)
+
+
+def _of_a_start(errors: str) -> Complaint | None:
+    """The complaint of an opencode that failed before it asked its model: nobody's fault, and nothing was paid."""
+    match = _OWN_TROUBLE.search(errors[-LAST_CHARACTERS:])
+    return Complaint(cut_text(_plain(match[1])), kind="server") if match else None
 
 
 def _of_gemini(documents: Sequence[dict[str, Any]], _now: float) -> Complaint | None:

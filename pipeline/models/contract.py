@@ -137,14 +137,18 @@ def value_at(path: str, value: Any) -> Any:
     return value
 
 
-Prices = Mapping[str, float] | str  # `input`, `output`, `cached`: USD for a million tokens; or the word `free`
+# `input`, `output`, `cached`, `cache_write`: USD for a million tokens; or the word `free`
+Prices = Mapping[str, float] | str
+# Those of `input_tokens` that the service has put into its cache: they have a price, and are not recorded.
+CACHE_WRITES = "cache_write_tokens"
+USAGE_NAMES = (*Usage._fields, CACHE_WRITES)
 
 
 def usage_in(
     documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Prices | None
 ) -> tuple[Usage, list[str]]:
     """The usage in documents, and what is wrong with it, a line each.  Numbers at several paths are added up."""
-    found = {name: {path: last_value_at(path, documents) for path in paths.get(name, ())} for name in Usage._fields}
+    found = {name: {path: last_value_at(path, documents) for path in paths.get(name, ())} for name in USAGE_NAMES}
     lacking = {name: [at for at, value in each.items() if not _is_amount(value)] for name, each in found.items()}
     wrong = [f"no number at {', '.join(places)} for {name}" for name, places in lacking.items() if places]
     usage, unsure = priced_usage({name: total_amount([*each.values()]) for name, each in found.items()}, price)
@@ -152,27 +156,31 @@ def usage_in(
 
 
 def priced_usage(told: Mapping[str, float | None], price: Prices | None) -> tuple[Usage, list[str]]:
-    """The usage of numbers by the names in Usage, and what is wrong with it.  What was not told is None or not there.
+    """The usage of numbers by USAGE_NAMES, and what is wrong with it.  What was not told is None or not there.
 
     The backend's own cost comes first, if it is not zero; then `price` decides, then the zero."""
-    usd, read, written, cached = (told.get(name) for name in Usage._fields)
+    usd, read, written, cached, stored = (told.get(name) for name in USAGE_NAMES)
     wrong = []
-    if cached is not None and cached > (read or 0.0):
-        wrong.append(f"{cached:g} cached_tokens are more than the input_tokens, of which they are a part")
+    if (cached or 0.0) + (stored or 0.0) > (read or 0.0):
+        parts = {"cached_tokens": cached, CACHE_WRITES: stored}
+        named = " and ".join(f"{amount:g} {name}" for name, amount in parts.items() if amount)
+        wrong.append(f"{named} are more than the input_tokens, of which they are a part")
         read = None
     if isinstance(price, str):
         usd = 0.0
     elif price is not None and not usd:
-        usd = usd if read is None or written is None else _price_of(price, read, written, cached or 0.0)
+        usd = usd if read is None or written is None else _price_of(price, read, written, cached or 0.0, stored or 0.0)
     tokens = (round(amount or 0.0) for amount in (read, written, cached))
     return Usage(usd, *tokens), [*wrong, *([] if usd is not None else ["what it cost is unknown"])]
 
 
-def _price_of(price: Mapping[str, float], read: float, written: float, cached: float) -> float:
-    """The price in USD; cached tokens cost as others where the table has no price for them."""
-    old, new = round(cached), round(read) - round(cached)
-    each = (new * price["input"], old * price.get("cached", price["input"]), round(written) * price["output"])
-    return fsum(each) / 1_000_000
+def _price_of(price: Mapping[str, float], read: float, written: float, cached: float, stored: float) -> float:
+    """The price in USD; tokens read from a cache or put into one cost as others where the table has none for them."""
+    plain = price["input"]
+    parts = {"cached": round(cached), "cache_write": round(stored)}
+    each = [count * price.get(name, plain) for name, count in parts.items()]
+    fresh = round(read) - sum(parts.values())
+    return fsum([*each, fresh * plain, round(written) * price["output"]]) / 1_000_000
 
 
 def total_amount(values: Sequence[Any]) -> float | None:

@@ -117,6 +117,7 @@ PROTOCOLS = {
             ),
             "output_tokens": ("usage.output_tokens",),
             "cached_tokens": ("usage.cache_read_input_tokens",),
+            "cache_write_tokens": ("usage.cache_creation_input_tokens",),
         },
     ),
 }

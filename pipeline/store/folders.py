@@ -12,10 +12,14 @@ from collections.abc import Callable, Iterator
 _DEEPEST = 400
 
 
-def make_removable(path: str) -> bool:
-    """Make all folders below readable and removable; True when a repository is among them."""
+def make_removable(path: str, look: Callable[[str, list[str], list[str]], object] | None = None) -> bool:
+    """Make all folders below readable and removable; True when a repository is among them.
+
+    `look` gets each folder with the names of its folders and files, so that one walk does for both."""
     within = False
     for folder, inner, names, _ in walk_folders(path):
+        if look:
+            look(folder, inner, names)
         within |= folder != path and ".git" in map(str.lower, (*inner, *names))
         for name in inner:
             below = f"{folder}/{name}"

@@ -5,10 +5,12 @@ The only reader of the kind that looks at the disk: `repo:` must be a folder, an
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from pipeline import spec_fields as fields
-from pipeline.errors import SpecError
+from pipeline.core.graph import JUNK_FOLDERS, Leavings
+from pipeline.errors import SpecError, cut_text
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table, Values
 from pipeline.store.state import signature
@@ -61,6 +63,21 @@ BUDGET = Table(
 DEDUPE = Table(
     Field("similar", fields.SHARE, "share of words and pairs of words that both have, in what they change", needed=True)
 )
+
+
+def _folder_names(item: Item, what: str) -> list[str]:
+    for name in item.items(what):
+        if not re.fullmatch(r"[\w.-]+", name.text(what)) or name.text(what) in (".", "..", ".git"):
+            name.wrong(f"{what}: '{cut_text(name.text(what))}' is no name of a folder, such as build")
+    return [name.text(what) for name in item.items(what)]
+
+
+LEAVE_OUT = Table(
+    Field("file_mb", fields.number(0), "the largest new file that counts, in MB", 5.0),
+    Field("change_mb", fields.number(0), "new files together, in MB: of more, the largest are left out", 50.0),
+    Field("folders", Reader(_folder_names, fields.TEXTS),
+          f"names of folders beside the usual ones, which are {fields.quoted(JUNK_FOLDERS)}", without="none"),
+)  # fmt: skip
 SPEC = Table(
     fields.kind_field("tree"),
     Field("repo", Reader(_repo, fields.TEXT.schema), needed=True, help=
@@ -102,6 +119,9 @@ SPEC = Table(
     Field("dedupe", Reader(DEDUPE.read, DEDUPE.schema), without="only equal ideas are duplicates", help=
           "`{similar: 0.9}`: within `dedupe_scope`, an idea so alike an earlier one is not tried either, before "
           "anything is paid for it"),
+    Field("leave_out", Reader(LEAVE_OUT.read, LEAVE_OUT.schema), without="as below", help=
+          "which new files and folders of a coder that edits files are no part of its change: "
+          "[below](#keys-of-leave_out)"),
     Field("replicate", fields.count(1), without="none", help=
           "number of a repetition of the same search: models are asked anew, and what was measured of equal code is "
           "used again"),
@@ -168,6 +188,7 @@ def read(item: Item, name: str) -> TreeSpec:
         given=given,
         replicate=top["replicate"],
         similar=top["dedupe"]["similar"] if "dedupe" in top else None,
+        leave_out=_leavings(top["leave_out"]) if "leave_out" in top else None,
     )
     _check(spec, top)
     spec = spec._replace(refusal=_price_refusal(spec, top))
@@ -210,6 +231,10 @@ def _ceiling(top: Values, loop: Loop) -> Ceiling:
     free: dict[str, Any] = {} if asked else {"tokens": 0}
     free |= {} if any(role.get("price") != FREE_PRICE for role in asked) else {"usd": 0.0}
     return Ceiling(1, **{**free, **_amounts(per_eval)})
+
+
+def _leavings(keys: Values) -> Leavings:
+    return Leavings(keys["file_mb"], keys["change_mb"], tuple(keys["folders"]) if "folders" in keys else ())
 
 
 def _amounts(given: Values | None) -> dict[str, Any]:

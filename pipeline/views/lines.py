@@ -70,11 +70,13 @@ def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
 
 
 def savings_line(counts: Mapping[str, int], seconds: float, usd: float) -> str:
-    """Format what needed not be made again: `saved 4 h 10 min and 12.30 USD: 412 recalled`; empty if it is little."""
+    """Format what needed not be made again: `saved 4 h of work and 12.30 USD: 412 recalled`; empty if it is little.
+
+    `seconds` are those of each target, added up: some of them would have run at the same time."""
     if seconds <= WORTH_SECONDS and usd < WORTH_USD:
         return ""
     money = f" and {usd:.2f} USD" if usd >= WORTH_USD else ""
-    return f"saved {duration(seconds)}{money}: {count_words(counts)}"
+    return f"saved {duration(seconds)} of work{money}: {count_words(counts)}"
 
 
 def log_tail(path: str) -> list[str]:

@@ -67,6 +67,7 @@ TABLES = {
         "## Keys of a metric": key_rows(score.METRIC),
         "## Keys of `score`": key_rows(score.SCORE),
         "## Keys of `budget`": key_rows(tree.BUDGET),
+        "## Keys of `leave_out`": key_rows(tree.LEAVE_OUT),
     },
     "tree-command.md": {"## Flags": flag_rows(tree.SPEC.flags)},
     "backends.md": {

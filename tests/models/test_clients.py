@@ -193,6 +193,21 @@ def test_gemini_with_a_key_has_a_home_whose_settings_say_so(desk: CallContext, m
     assert json.loads(Path("settings.json").read_text())["security"]["auth"]["selectedType"] == "gemini-api-key"
 
 
+def test_each_call_of_opencode_has_a_database_and_a_scratch_folder_of_its_own(
+    desk: CallContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def places(**keys: Any) -> list[str]:
+        told("opencode", PRINTED["opencode"][0], desk=desk, **keys)
+        lines = dict(line.split("=", 1) for line in Path("env").read_text().splitlines() if "=" in line)
+        return [lines[name] for name in ("OPENCODE_DB", "TMPDIR")]
+
+    first, second = places(), places()
+    assert not {*first} & {*second}
+    assert not any(Path(path).parent.exists() for path in (*first, *second))
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    assert places(env={"OPENCODE_DB": "shared.db"}, **{"pass": ["TELL", "TMPDIR"]}) == ["shared.db", "/tmp"]
+
+
 EDITS = {
     "claude": ("acceptEdits", "plan"),
     "codex": ("workspace-write", "read-only"),
@@ -250,6 +265,7 @@ def gemini_says(code: int, message: str, kind: str = "Error") -> str:
 
 
 # As the real programs ended against a server that said so: name, status, output, error output, how it counts.
+UNEXPECTED = "\x1b[91m\x1b[1mError: \x1b[0mUnexpected error\n\n"
 ENDS: dict[str, tuple[int, str, str, str]] = {
     "claude, model": (1, claude_says(api_error_status=404, result="There's an issue with the model"), "", "missing"),
     "claude, credit": (1, claude_says(api_error_status=400, result="Credit balance is too low"), "", "credit"),
@@ -279,6 +295,9 @@ ENDS: dict[str, tuple[int, str, str, str]] = {
         "",
         "credit",
     ),
+    "opencode, another's database": (1, "", f"{UNEXPECTED}Failed query: \n    CREATE TABLE `x`\nparams: \n", "server"),
+    "opencode, locked": (1, "", f"{UNEXPECTED}database is locked\n", "server"),
+    "opencode, after it asked": (1, '{"type": "step_start"}', f"{UNEXPECTED}database is locked\n", FAILED),
     "gemini, 401": (145, "", gemini_says(401, '{"error":{"code":401,"message":"API key not valid"}}'), "login"),
     "gemini, 429": (173, "", gemini_says(429, "You exhausted your capacity; retry in 34s"), "rate limit"),
     "gemini, turns": (53, "", gemini_says(53, "Reached max session turns", "FatalTurnLimitedError"), FAILED),

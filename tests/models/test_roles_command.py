@@ -326,6 +326,18 @@ CACHED_PRICE = {"input": 1.0, "output": 10.0, "cached": 0.1}
             CACHED_PRICE,
             0.00029,
         ),
+        (
+            {"input_tokens": 1000, "cached_input_tokens": 500, "made": 400, "output_tokens": 10},
+            {**CODEX_USAGE, "cache_write_tokens": ["usage.made"]},
+            {**CACHED_PRICE, "cache_write": 1.25},
+            0.00075,
+        ),
+        (
+            {"input_tokens": 1000, "cached_input_tokens": 500, "made": 501, "output_tokens": 10},
+            {**CODEX_USAGE, "cache_write_tokens": ["usage.made"]},
+            CACHED_PRICE,
+            None,
+        ),
     ],
 )
 def test_cached_tokens_have_a_price_of_their_own(

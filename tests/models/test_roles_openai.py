@@ -285,7 +285,8 @@ def test_an_answer_that_is_cut_or_too_large_is_malformed_and_not_asked_for_again
 
 
 def anthropic(text: str = "a thought", **more: Any) -> Say:
-    usage = {"input_tokens": 600, "cache_read_input_tokens": 400, "output_tokens": 50}
+    usage = {"input_tokens": 500, "output_tokens": 50}
+    usage |= {"cache_creation_input_tokens": 100, "cache_read_input_tokens": 400}
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": text}]
     return Say(200, {"type": "message", "model": "c-2026", "content": parts, "usage": usage, **more})
 
@@ -390,7 +391,10 @@ def test_an_outage_that_tells_its_usage_has_its_price(desk: CallContext, server:
 def test_tokens_from_anthropics_cache_are_counted_among_those_of_the_prompt(desk: CallContext, server: Server) -> None:
     server.replies = [anthropic(stop_reason="end_turn")]
     answer = told(desk, server, backend="anthropic", price={"input": 1.0, "output": 10.0, "cached": 0.1})
-    assert answer.usage == Usage(pytest.approx(0.00114), 1000, 50, 400)
+    assert answer.usage == Usage(pytest.approx(0.00114), 1000, 50, 400), "without a price of its own, as the others"
+    server.replies = [anthropic(stop_reason="end_turn")]
+    price = {"input": 1.0, "output": 10.0, "cached": 0.1, "cache_write": 2.0}
+    assert told(desk, server, backend="anthropic", price=price).usage.usd == pytest.approx(0.00114 + 0.0001)
 
 
 @pytest.mark.parametrize("value", [None, "", " ", "two words", "ümlaut-0123456", "line\nbreak-0123456"])

@@ -123,6 +123,17 @@ def test_without_a_ceiling_nothing_starts_after_a_call_of_unknown_price_and_it_i
     assert not shortages(BudgetLedger(spent=ledger.spent), Ceiling()), "where no budget stands, nobody is stopped"
 
 
+def test_without_a_ceiling_a_call_of_unknown_price_counts_as_the_dearest_of_its_sort_in_any_order() -> None:
+    rows = {"a": Spending(1, 0.2), "b": Spending(1, 0.1, unknown_calls=2), "c": Spending(1, 0.3)}
+    rows |= {"a.idea": Spending(0, 0.9), "d": Spending(1, 5.0, unknown_calls=1)}
+    for order in ([*rows], [*reversed(rows)]):
+        ledger = BudgetLedger(BudgetLimits(usd=100.0), spent={name: rows[name] for name in order})
+        assert committed_spending(ledger).usd == pytest.approx(0.2 + 0.1 + 2 * 0.3 + 0.3 + 0.9 + 5.0 + 0.3)
+        assert not shortages(ledger, Ceiling())
+    alone = BudgetLedger(BudgetLimits(usd=100.0), spent={"a": rows["a"], "b.idea": Spending(0, 0.0, unknown_calls=1)})
+    assert shortages(alone, Ceiling()) == (UNKNOWN_USD,), "what an evaluation costs says nothing of an idea"
+
+
 def test_amounts_are_recorded_as_they_always_were_unless_a_price_is_unknown() -> None:
     assert Spending(1, 0.5, 7, 2.0).as_list == [1, 0.5, 7, 2.0]
     assert Spending(1, 0.5, 7, 2.0, 3).as_list == [1, 0.5, 7, 2.0, 3]

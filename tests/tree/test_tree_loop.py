@@ -209,7 +209,10 @@ def test_a_failed_test_goes_back_to_the_coder_with_its_output(project: Project, 
     """And a kill before the coder has answered changes nothing in what it is asked."""
     coder = "case $prompt in *'seed 7 is bad'*) x=;; *) x='# broken';; esac; echo gain=12 $x > plus/a\n"
     search = looped(project, coder, **TESTED, max_test_rounds=rounds)
-    project.write("tests.sh", 'if grep -q broken plus/*; then echo "$PWD: seed 7 is bad in 0.$$ s"; exit 1; fi\n')
+    project.write(
+        "tests.sh",
+        'if grep -q broken plus/*; then echo "$PWD/plus/a, $HOME/lib: seed 7 is bad in 0.$$ s"; exit 1; fi\n',
+    )
     search.spec()
     search.build()
     asked = [call for call in calls(search) if call["role"] == "coder"]
@@ -218,7 +221,7 @@ def test_a_failed_test_goes_back_to_the_coder_with_its_output(project: Project, 
     assert candidate(search).get("test_rounds") == (rounds or None)
     if rounds:
         assert "The tests failed: exit status 1" in asked[1]["prompt"]
-        assert "seed 7 is bad in … s" in asked[1]["prompt"]
+        assert "\nplus/a, ~/lib: seed 7 is bad in … s" in asked[1]["prompt"]
         assert str(search.root) not in asked[1]["prompt"]
         assert "seed 7 is bad" in review(search, 1)
 
@@ -512,6 +515,17 @@ def test_what_a_coder_leaves_behind_is_no_part_of_the_candidate_and_is_named(pro
     assert search.record("manifest.json")["evaluations"]["d0.n0.i0"]["left_out"] == made["left_out"]
     summary = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
     assert "left out of the candidate: .venv/, blob, sub/node_modules/;" in summary
+
+
+def test_a_spec_says_what_else_is_left_out_and_the_coder_is_told(project: Project) -> None:
+    search = looped(project, "mkdir out && echo x > out/log; echo 12345678 > blob; echo gain=14 > plus/own\n")
+    search.spec(leave_out={"file_mb": 0.000008, "folders": ["out"]})
+    search.build()
+    made = candidate(search)
+    assert (made["files"], made["left_out"]) == (1, ["blob", "out/"])
+    (asked,) = (call["prompt"] for call in calls(search) if call["role"] == "coder")
+    assert "Left out of the change: new files over 8e-06 MB" in asked
+    assert asked.count("Left out") == 1
 
 
 def test_large_files_that_the_project_has_stay_its_own(project: Project) -> None:

@@ -15,6 +15,7 @@ from pipeline.tree.rules.prompts import (
     FORM_WRITTEN,
     NEEDED_NAMES,
     PROMPT_NAMES,
+    failed_tests_text,
     prompt_mistakes,
     render_prompt,
     review_verdict,
@@ -163,3 +164,19 @@ def test_git_applies_what_is_found(tmp_path: Path) -> None:
     change = diff_in_answer(f"I have done it.\n\n```diff\n{DIFF}```\n")
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=change.encode(), check=True, timeout=60)
     assert (tmp_path / "f").read_text() == "one\n```\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        ('File "/home/al/p/cand/x.tried/src/a.py", line 1', 'File "src/a.py", line 1'),
+        ("rootdir: /home/al/p/cand/x.tried", "rootdir: ."),
+        ("/home/al/p/data.csv\n/home/al/lib/m.py, /home/al.", "{project}/data.csv\n~/lib/m.py, ~."),
+        ("file:///home/al/a \x1b[31m/home/al/b\x1b[0m", "file://~/a ~/b"),
+        ("/home/alice/a /mnt/home/al/a src/home/al", "/home/alice/a /mnt/home/al/a src/home/al"),
+        ("/usr/lib/a.py / //", "/usr/lib/a.py / //"),
+    ],
+)
+def test_a_failure_names_no_folder_of_this_machine(printed: str, told: str) -> None:
+    folders = {"/home/al": "~", "/home/al/p": "{project}", "/home/al/p/cand/x.tried": ".", "/": "top"}
+    assert f"\n\n{told}\n" in failed_tests_text("exit status 1", printed, folders)

@@ -251,10 +251,10 @@ def test_no_time_is_named_when_something_takes_far_longer_than_ever() -> None:
 @pytest.mark.parametrize(
     ("seconds", "usd", "said"),
     [
-        (15000.0, 12.3, "saved 4 h 10 min and 12.30 USD: 412 recalled, 3 fresh"),
-        (61.0, 0.0, "saved 1 min 01 s: 412 recalled, 3 fresh"),
+        (15000.0, 12.3, "saved 4 h 10 min of work and 12.30 USD: 412 recalled, 3 fresh"),
+        (61.0, 0.0, "saved 1 min 01 s of work: 412 recalled, 3 fresh"),
         (60.0, 0.0, ""),
-        (1.0, 0.02, "saved 1.0 s and 0.02 USD: 412 recalled, 3 fresh"),
+        (1.0, 0.02, "saved 1.0 s of work and 0.02 USD: 412 recalled, 3 fresh"),
     ],
 )
 def test_savings_are_told_where_they_are_worth_a_line(seconds: float, usd: float, said: str) -> None:

@@ -24,7 +24,7 @@ BUDGET_STOPS = {
     "tokens": "budget_tokens_reached",
     "seconds": "budget_seconds_reached",
 }
-# The part of a budget in USD that does not suffice once a cost is unknown and nothing says what it is at most.
+# The part of a budget in USD that does not suffice once a cost is unknown and nothing says what it may be.
 UNKNOWN_USD = "usd_unknown"
 STOP_REASONS = {**BUDGET_STOPS, UNKNOWN_USD: "budget_usd_unknown"}
 
@@ -88,16 +88,36 @@ def total_spending(amounts: Iterable[Spending]) -> Spending:
     return Spending(sum(evals), money, sum(tokens), time, sum(unknown))
 
 
-def charged_spending(spent: Spending, ceiling: Ceiling) -> Spending:
-    """The charge against a budget: the ceiling where a price is unknown; without a ceiling, all that there is."""
+def charged_spending(spent: Spending, ceiling: Ceiling, dearest: float | None = None) -> Spending:
+    """The charge against a budget where a price is unknown: the ceiling; without one, `dearest` for each such call.
+
+    Without either it is all that there is."""
     if not spent.unknown_calls:
         return spent
-    return spent._replace(usd=inf if ceiling.usd is None else max(spent.usd, ceiling.usd))
+    if ceiling.usd is not None:
+        return spent._replace(usd=max(spent.usd, ceiling.usd))
+    return spent._replace(usd=inf if dearest is None else spent.usd + spent.unknown_calls * dearest)
+
+
+def dearest_known(spent: Mapping[str, Spending]) -> dict[bool, float]:
+    """The most that an idea (True) or an evaluation (False) cost of which all prices are known, where that is anything.
+
+    No call of one costs more than all of it, so that a call of unknown price is rather counted too high."""
+    most: dict[bool, float] = {}
+    for name, each in spent.items():
+        if not each.unknown_calls and each.usd:
+            most[is_idea(name)] = max(each.usd, most.get(is_idea(name), 0.0))
+    return most
+
+
+def is_idea(name: str) -> bool:
+    return name.endswith(".idea")
 
 
 def committed_spending(ledger: BudgetLedger) -> Spending:
     """The amounts spent and reserved, as far as they are known; what is unknown is charged."""
-    charged = [charged_spending(spent, ledger.ceiling) for spent in ledger.spent.values()]
+    dearest = dearest_known(ledger.spent)
+    charged = [charged_spending(each, ledger.ceiling, dearest.get(is_idea(n))) for n, each in ledger.spent.items()]
     known = [Spending(c.evals, c.usd or 0.0, c.tokens or 0, c.seconds or 0.0) for c in ledger.reserved.values()]
     return total_spending([*charged, *known])
 
@@ -116,7 +136,7 @@ def budget_left(ledger: BudgetLedger) -> BudgetLimits:
 def shortage_text(name: str, limits: BudgetLimits) -> str:
     """A part of the budget that does not suffice, in words."""
     if name == UNKNOWN_USD:
-        return "usd (a call of unknown price was made, and no `per_eval` says what one costs at most)"
+        return "usd (a call of unknown price was made, and no `per_eval` and no known cost says what one costs)"
     return f"{name} (limit {getattr(limits, name):g})"
 
 

@@ -21,10 +21,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
+from pipeline.core.graph import Leavings
 from pipeline.core.recipe import compact_json
 from pipeline.core.text import join_names
 from pipeline.git.command import CandidateProblem
-from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, left_out, patch_between
+from pipeline.git.commits import (
+    Candidate,
+    apply_patch,
+    commit_patch,
+    commit_without_leavings,
+    commit_worktree,
+    patch_between,
+)
 from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
@@ -48,7 +56,7 @@ from pipeline.tree.rules.prompts import (
 )
 from pipeline.tree.run.answers import CodeState, changed_code
 from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.measure import try_tests
+from pipeline.tree.run.measure import tried_checkout, try_tests
 from pipeline.tree.run.prompting import FIRST_REVIEW, NO_PLAN, PromptValues
 from pipeline.tree.run.protect import load_protected
 from pipeline.tree.run.records import (
@@ -135,6 +143,8 @@ class _Work:
         self.tree = str(code["tree"])
         brief = job.target.params["limits"].get("brief", {})  # none where nobody is asked
         self.known = PromptValues(job.target.run, self.repo.path, self.slot.place, brief, asking.roles)
+        given = job.target.params.get("leave_out", {})
+        self.leavings = Leavings(**{**given, "folders": tuple(given.get("folders", ()))})
         path = RunLayout(job.target.run).of_run("protected.json")
         self.protected = load_protected(path) if brief.get("protect") else None
         self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path), not os.path.exists(asking.calls.path))
@@ -195,8 +205,8 @@ class _Work:
         except CandidateProblem as problem:
             self.at = self.at._replace(candidate=None, patch=b"", approved=False)
             return str(problem)
-        candidate = commit_worktree(worktree, self.parent, self._subject())
-        junk = tuple(left_out(worktree))
+        candidate, left = commit_without_leavings(worktree, self.parent, self._subject(), self.leavings)
+        junk = tuple(left)
         self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change, left_out=junk)
         if junk:
             append_lines(self.job.log, f"left out of the candidate: {join_names(junk)}\n".encode(errors="replace"))
@@ -213,10 +223,11 @@ class _Work:
         only_writes, repairs = context_tokens(role) > 0, int(role.get("max_repairs", DEFAULT_REPAIRS))
         while True:
             before = self._state(worktree)
+            unchanged = self._patch(before)
             values = {"idea": self.idea, "plan": plan, "review": objection}
-            answer, change = self._code_once(worktree, self._prompt("coder", before.tree, values))
-            found = read_answer(answer.text, only_writes) if change == self._patch(before) else AnswerChange()
-            if found.is_empty and (change != self._patch(before) or not only_writes):
+            answer, change = self._code_once(worktree, self._prompt("coder", before.tree, values), unchanged)
+            found = read_answer(answer.text, only_writes) if change == unchanged else AnswerChange()
+            if found.is_empty and (change != unchanged or not only_writes):
                 return answer, change
             state = CodeState(self.repo.path, self.parent, before.commit, self.protected)
             made, mistakes = (
@@ -255,9 +266,8 @@ class _Work:
         text = self.asking.ask("reviewer", values, folder).text
         return review_verdict(text) is True, text
 
-    def _code_once(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
+    def _code_once(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
         """The coder's answer and its change of files, or those of the last time with the same prompt."""
-        before = self._change(worktree)
         if earlier := self.asking.earlier_call("coder", prompt):
             answer = recorded_answer(earlier)
             self._note_partial(prompt, answer)
@@ -333,7 +343,7 @@ class _Work:
         if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
             raise CandidateProblem("the folder that the coder worked in is gone")
         restore_setup(self.repo.path)
-        return commit_worktree(worktree, self.parent, self._subject())
+        return commit_worktree(worktree, self.parent, self._subject(), self.leavings)
 
     def _patch(self, made: Candidate) -> bytes:
         return b"" if made.empty else patch_between(self.repo.path, self.parent, made.commit)
@@ -388,8 +398,13 @@ class _TestsInRounds:
         done = try_tests(self.job, self.tests, candidate.commit, self.log)
         output = read_text(self.log)
         delete_tree(self.log)
-        folders = {RunRepo(self.job.target.run).candidates.folder: "", os.getcwd(): "{project}"}
-        return "" if done.ok or done.void else failed_tests_text(done.why, output, folders)
+        return "" if done.ok or done.void else failed_tests_text(done.why, output, self._folders())
+
+    def _folders(self) -> dict[str, str]:
+        """The folders of this machine that no text for a model names."""
+        where, home = RunRepo(self.job.target.run).candidates.folder, os.path.expanduser("~")
+        checkout = f"{where}/{tried_checkout(slot_of(self.job.target.name))}"
+        return {os.path.realpath(home): "~", home: "~", os.getcwd(): "{project}", checkout: "."}
 
 
 def _change_from_file(work: _Work) -> bytes:

@@ -49,6 +49,11 @@ def test_stage(job: Job) -> None:
     _save_step(job, tree, StepRecord(_status(tree, done.why), done.why, done.exit), done.cost)
 
 
+def tried_checkout(slot: positions.EvalSlot) -> str:
+    """The checkout in which tests are tried for a coder."""
+    return f"{slot}.tried"
+
+
 def try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> CheckoutRun:
     """Run the tests on a commit of which there is no record yet, as `.test` will, for its coder.
 
@@ -58,7 +63,7 @@ def try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> Chec
     limits = job.target.limits._replace(timeout=tests["timeout"])
     target = job.target._replace(stage="test", params={**tests["command"], **sealed}, limits=limits)
     output = positions.RunLayout(job.target.run).of_position(where, "out.tried")
-    request = CommandRequest(where, f"{where}.tried", output, {}, log, wants=False)
+    request = CommandRequest(where, tried_checkout(where), output, {}, log, wants=False)
     try:
         return run_on_commit(job._replace(target=target, reads=tests["reads"]), request, repo, commit)
     finally:

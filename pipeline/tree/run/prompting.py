@@ -80,9 +80,12 @@ class PromptValues(NamedTuple):
             **values,
             "measure": self.measure_section(whole=role in ("ideas", "planner")),
             "files": self.files_section(role, tree, about),
-            "form": FORM_WRITTEN if context_tokens(self.roles[role]) else FORM_AT_HAND,
+            "form": FORM_WRITTEN if context_tokens(self.roles[role]) else self._form_at_hand(),
         }
         return {name: known[name] for name in PROMPT_NAMES[role]}
+
+    def _form_at_hand(self) -> str:
+        return "\n".join([FORM_AT_HAND, *filter(None, [self.brief.get("left_out", "")])])
 
     def files_section(self, role: str, tree: str, about: str) -> str:
         tokens = context_tokens(self.roles[role])

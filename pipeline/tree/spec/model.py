@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pipeline.core.graph import Leavings
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
@@ -214,6 +215,7 @@ class TreeSpec(NamedTuple):
     replicate: int | None = None
     similar: float | None = None
     refusal: str = ""
+    leave_out: Leavings | None = None
 
     @property
     def rooms(self) -> dict[str, int]:

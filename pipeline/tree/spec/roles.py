@@ -147,11 +147,13 @@ USAGE = Table(
     Field("input_tokens", JSON_PATHS, "tokens of the prompt, the cached ones too"),
     Field("output_tokens", JSON_PATHS, "tokens of the answer"),
     Field("cached_tokens", JSON_PATHS, "those of the prompt that the service had kept"),
+    Field("cache_write_tokens", JSON_PATHS, "those of the prompt that the service has put into its cache"),
 )
 PRICE = Table(
     Field("input", NUMBER, "of a million tokens of the prompt, in USD", needed=True),
     Field("output", NUMBER, "of a million tokens of the answer, in USD", needed=True),
     Field("cached", NUMBER, "of a million cached tokens of the prompt, in USD"),
+    Field("cache_write", NUMBER, "of a million tokens of the prompt that are put into the cache, in USD"),
 )
 
 
@@ -171,7 +173,10 @@ def _price(item: Item, what: str) -> dict[str, Any] | str:
 
 
 PRICES = Reader(_price, fields.any_of({"const": FREE_PRICE}, PRICE.schema))
-PRICE_HELP = "`{input: …, output: …, cached: …}` in USD for a million tokens, or `free`, as a model of your own is"
+PRICE_HELP = (
+    "`{input: …, output: …, cached: …, cache_write: …}` in USD for a million tokens (the last two: of the prompt, read "
+    "from the service's cache or put into it, without them as `input`), or `free`, as a model of your own is"
+)
 
 
 def is_price_unknown(role: Mapping[str, Any]) -> bool:
@@ -241,7 +246,8 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
         *_OF_PROGRAMS,
         Field("usage", _given(USAGE),
               "where in the JSON that it prints something stands: `text` (the answer), `usd`, `input_tokens`, "
-              "`output_tokens`, `cached_tokens` (those of `input_tokens` that the service had kept)"),
+              "`output_tokens`, `cached_tokens` (those of `input_tokens` that the service had kept), "
+              "`cache_write_tokens` (those that it has put into its cache)"),
         _PROGRAM_PRICE,
     ),
     **{name: _client(*more) for name, more in CLIENTS.items()},

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pipeline.core.graph import Leavings
 from pipeline.core.text import plural
 from pipeline.tree.rules.scoring import HIGHER, Metric, ScoringRules, metric_weight
 from pipeline.tree.spec.model import CheckCommand, CheckoutCommand, Params, TreeSpec
@@ -36,6 +37,7 @@ def make_brief(
         "max_depth": spec.shape.max_depth,
         "ideas_per_node": spec.shape.ideas_per_node,
         "budget": spec.budget._asdict(),
+        "left_out": (spec.leave_out or Leavings()).sentence,
         "withheld": [
             path.removeprefix(f"{spec.repo}/")
             for paths in (spec.holdout.reads if spec.holdout else {}).values()

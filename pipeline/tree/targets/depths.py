@@ -39,7 +39,7 @@ def _module_folders(env: Mapping[str, str]) -> Iterator[str]:
 # Keys of a role that say how it is asked, and do not change the answer.
 ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass", "outage")
 # What is read of the usage is no part of the answer; the other paths count since they always did.
-ASIDE_USAGE = "cached_tokens"
+ASIDE_USAGE = ("cached_tokens", "cache_write_tokens")
 # Keys of a role that name files: these count by contents.
 FILE_KEYS = ("prompt", "folder", "reads")
 
@@ -165,6 +165,7 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot, step: str = "implemen
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
         **_draw(draft, asked.values()),
+        **({"leave_out": draft.spec.leave_out.as_params} if draft.spec.leave_out else {}),
     }
     if any(role["backend"] not in (*FOLDER_BACKENDS, DRY, NONE) for role in asked.values()):
         params["limits"] |= {"brief": draft.brief, **_test_limits(draft, asked["coder"])}
@@ -198,13 +199,13 @@ def _test_limits(draft: TargetBuilder, coder: Params) -> dict[str, Any]:
 def _lasting(role: Params) -> dict[str, Any]:
     """Keys that decide on the answer."""
     found = {key: value for key, value in role.items() if key not in (*ASIDE_KEYS, *FILE_KEYS)}
-    if ASIDE_USAGE in found.get("usage", {}):
-        found["usage"] = {name: paths for name, paths in found["usage"].items() if name != ASIDE_USAGE}
+    if not {*ASIDE_USAGE}.isdisjoint(found.get("usage", {})):
+        found["usage"] = {name: paths for name, paths in found["usage"].items() if name not in ASIDE_USAGE}
     return {key: value for key, value in found.items() if key != "usage" or value}
 
 
 def _aside(role: Params) -> dict[str, Any]:
-    keys = (*ASIDE_KEYS, "usage") if ASIDE_USAGE in role.get("usage", {}) else ASIDE_KEYS
+    keys = ASIDE_KEYS if {*ASIDE_USAGE}.isdisjoint(role.get("usage", {})) else (*ASIDE_KEYS, "usage")
     return {key: value for key, value in role.items() if key in keys}
 
 
