@@ -115,5 +115,7 @@ def until(is_so: Callable[[], object], build: subprocess.Popen[str]) -> None:
     last = time.monotonic() + PATIENCE
     while not is_so():
         assert build.poll() is None, build.communicate()
+        if time.monotonic() > last:
+            build.kill()  # otherwise whoever fails here waits for its end
         assert time.monotonic() < last
         time.sleep(0.01)
