@@ -11,13 +11,24 @@ States of a target:
     set aside -> todo        that key is made
     todo      -> held        it costs, and its run is paused
     held      -> todo        the run goes on
+    taken     -> crowded     `set_aside_asker`: it would ask a model, and as many do, or wait for one, as may
+    crowded   -> todo        one of those has ended
+    taken     -> lending     `lend_place`: it waits for what is out, and others may have its place
+    lending   -> taken       `take_back`: there is a place for it again, and its run is not paused
     todo      -> left out    one above it failed, was left out, or is ignored by the user
 
-Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many."""
+Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many.
+
+At most as many targets are taken at once as there are threads at first, and of each run at most so many ask models or
+wait for one: a place is lent to what asks nobody, not to one more asker, which would have a checkout and wait, too.  It
+is the same with the places of a room.  A target that lends its place holds nothing for which another waits while it is
+taken, so each has a place again in the end."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from queue import SimpleQueue
 from threading import Condition, Event
 
 from pipeline.build.session import BuildSession
@@ -25,6 +36,8 @@ from pipeline.core.freshness import FailureRecord
 from pipeline.core.graph import Target, rooms_of
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, Wait, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
+from pipeline.machine.patience import sleep_until
+from pipeline.machine.process import BuildStopping
 from pipeline.store import receipts
 from pipeline.store.receipts import ReceiptLine
 
@@ -46,17 +59,21 @@ class Board:
         self.all_left = Event()  # all threads have left
         self._session, self._go_on = session, go_on
         graph = session.graph
-        rooms = {i: named for i in todo if (named := rooms_of(graph.targets[i]))}
-        self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, rooms, session.room_places())
+        self._rooms, self._rooms_of = session.room_places(), {i: r for i in todo if (r := rooms_of(graph.targets[i]))}
+        self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, self._rooms_of, self._rooms)
         self._changed = Condition()
-        self._running, self._threads = 0, threads
+        self._running, self._threads, self._places = 0, threads, threads
         self._news: list[News] = []
         self._ignored: set[int] = set()
         self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
-        self._again: set[int] = set()
+        self._announced: set[int] = set()
         self._untold: dict[int, bool] = {}  # and if it ended well
         self._told: dict[int, bool] = {}
         self._held: list[int] = []
+        self._askers: set[int] = set()  # those that ask, or wait for a model
+        self._crowded: set[int] = set()
+        self._lending: set[int] = set()
+        self._returning: dict[int, SimpleQueue[None]] = {}  # those that would go on; each is told when it may
 
     def leave(self, threads: int = 1) -> None:
         with self._changed:
@@ -70,13 +87,13 @@ class Board:
         """Wait for the next target to make; None when there will be none."""
         with self._changed:
             while not self.stopping:
-                i = self._next_target()
+                i = self._next_target() if self._running < self._places else None
                 if i is not None:
                     self._running += 1
-                    if i not in self._again:
-                        self._add_news([(self._session.graph.targets[i], None)])
+                    if not self._session.maker.stage(self._session.graph.targets[i]).asks or self._may_ask(i):
+                        self._announce(i)
                     return i
-                if not self._running and not self._held:
+                if not self._running and not self._held and not self._lending:
                     break
                 self._changed.wait()
             self._changed.notify_all()
@@ -90,6 +107,7 @@ class Board:
             self.statuses[i] = outcome.status
             if outcome.outage:
                 self.outages.add(i)
+            self._announce(i)
             self._add_news([(target, outcome)])
             if outcome.status == FAILED and not outcome.outage and not self._go_on:
                 self.stopping = True
@@ -120,8 +138,73 @@ class Board:
         """Set a target aside while another thread makes the same key; it holds neither a place nor a thread."""
         with self._changed:
             self._aside.setdefault(key, []).append(i)
-            self._again.add(i)
             self._free_place(i)
+
+    def admit_asker(self, target: Target) -> bool:
+        """Let a target ask models from now on until it ends; False where that would be one too many."""
+        i = self._session.graph.index[target.name]
+        with self._changed:
+            if i in self._askers:
+                return True
+            if not self._may_ask(i):
+                return False
+            self._askers.add(i)
+            self._announce(i)
+            return True
+
+    def set_aside_asker(self, i: int) -> None:
+        """Set a target aside that may not ask now; it holds neither a place nor a thread."""
+        with self._changed:
+            self._crowded.add(i)
+            self._free_place(i)
+
+    def _may_ask(self, i: int) -> bool:
+        run = self._session.graph.targets[i].run
+        of_run = [j for j in self._askers if self._session.graph.targets[j].run == run]
+        taken = Counter(room for j in of_run for room in self._rooms_of.get(j, ()))
+        return len(of_run) < self._places and all(taken[r] < self._rooms.get(r, 1) for r in self._rooms_of.get(i, ()))
+
+    def lend_place(self, i: int) -> bool:
+        """Let others have the place of a target that waits; True if it wants a thread, which is counted already."""
+        with self._changed:
+            self._lending.add(i)
+            self._running -= 1
+            self._schedule.release(i)
+            self._admit_returning()
+            self._changed.notify_all()
+            is_short = not self.stopping and self._threads - len(self._lending) < self._places
+            self._threads += is_short
+            return is_short
+
+    def take_back(self, i: int) -> None:
+        """Wait until there is a place again for a target that has lent its own, and its run is not paused."""
+        inbox: SimpleQueue[None] = SimpleQueue()
+        with self._changed:
+            self._returning[i] = inbox
+            self._admit_returning()
+        try:
+            sleep_until(self._session.maker.processes, inbox, None)
+        except BuildStopping:
+            with self._changed:
+                if self._returning.pop(i, None):  # all that it does now is to end
+                    self._schedule.take_back(i, forced=True)
+                    self._note_returned(i)
+            raise
+
+    def _admit_returning(self) -> None:
+        for i in sorted(self._returning):
+            is_paused = self._session.is_paused(self._session.graph.targets[i])
+            if not is_paused and self._running < self._places and self._schedule.take_back(i):
+                self._returning.pop(i).put(None)
+                self._note_returned(i)
+
+    def _note_returned(self, i: int) -> None:
+        self._lending.discard(i)
+        self._running += 1
+
+    def is_paused(self, target: Target) -> bool:
+        with self._changed:
+            return self._session.is_paused(target)
 
     def say(self, target: Target, line: str | Wait) -> None:
         with self._changed:
@@ -134,8 +217,9 @@ class Board:
     def look_again(self) -> None:
         """Free what was held, where its run goes on."""
         with self._changed:
-            if not self._held:
+            if not self._held and not self._returning:
                 return
+            self._admit_returning()
             held, self._held = self._held, []
             for i in held:
                 if self._session.is_paused(self._session.graph.targets[i]):
@@ -161,6 +245,11 @@ class Board:
     def _free_place(self, i: int) -> None:
         self._running -= 1
         self._schedule.release(i)
+        self._askers.discard(i)
+        self._admit_returning()  # before those that are new
+        if (j := min(filter(self._may_ask, self._crowded), default=None)) is not None:
+            self._crowded.discard(j)  # if it asks nobody after all, its own end frees the next
+            self._schedule.make_ready(j)
         for key in [key for key in self._aside if key not in self._session.maker.making]:
             for j in self._aside.pop(key):
                 self._schedule.make_ready(j)
@@ -191,6 +280,12 @@ class Board:
             elif self._go_on:
                 news.append((targets[i], Outcome(SKIPPED, why=needs_message([targets[j].name for j in by]))))
         return news
+
+    def _announce(self, i: int) -> None:
+        """Tell that a target was started, once.  One that may not ask now is started only if that is not needed."""
+        if i not in self._announced:
+            self._announced.add(i)
+            self._add_news([(self._session.graph.targets[i], None)])
 
     def _add_news(self, news: Iterable[News]) -> None:
         if not self._news:

@@ -6,6 +6,7 @@ States of a target:
     looked at -> busy        another thread makes the same key; it is looked at again after that
     looked at -> recalled    the store has the result, and the user has not said `forget`
     looked at -> running     none of these
+    running   -> crowded     it asks models, and too many of the build do: it is looked at again after one of those
     running   -> running     the attempt failed, and its limits allow another; or a disk is full, and it has patience
     running   -> built       the outputs are in the store and in place
     running   -> built       with a file that it was planned without: not stored, and made again by the next build
@@ -19,7 +20,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import zip_longest
 from queue import SimpleQueue
@@ -53,6 +54,10 @@ class Busy(Exception):
         self.key = key
 
 
+class Crowded(Exception):
+    """Refusal to run what asks models, while as many targets do as may."""
+
+
 class Maker:
     """Maker of the targets of `graph`, in any thread.  A file is read once while it stays the same."""
 
@@ -71,6 +76,9 @@ class Maker:
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
         self.say: Callable[[Target, str | Wait], None] = lambda target, line: None
+        self.lend_place: Callable[[Target], AbstractContextManager[None]] = lambda target: nullcontext()
+        self.is_paused: Callable[[Target], bool] = lambda target: False
+        self.admit_asker: Callable[[Target], bool] = lambda target: True
 
     def stage(self, target: Target) -> Stage:
         return self.stages[target.run][target.stage]
@@ -79,7 +87,7 @@ class Maker:
         return recipes.make_recipe(target, self.stage(target).code)
 
     def make(self, target: Target) -> Outcome:
-        """Make one target.  Raises Busy when another thread makes the very same."""
+        """Make one target.  Raises Busy when another thread makes the very same, Crowded when it may not ask now."""
         try:
             return self.with_room(target, lambda: self._make_or_recall(target))
         except StageFailed as error:  # outside of any attempt: unreadable input, a folder in the way of an output
@@ -158,6 +166,8 @@ class Maker:
         return Outcome(RECALLED, receipt, start=receipt.start, end=receipt.end, saved=result.seconds)
 
     def _run(self, work: TargetWork) -> Outcome:
+        if self.stage(work.target).asks and not self.admit_asker(work.target):
+            raise Crowded
         log = log_path(work.target)
         if os.path.exists(log):
             os.unlink(log)
@@ -191,12 +201,12 @@ class Maker:
         target, attempt = work.target, start - waits
         stage = self.stage(target)
         folder, say = self.stores[target.run].folder, partial(self.say, target)
+        steps_back = partial(self.lend_place, target), partial(self.is_paused, target)
         unplanned: list[str] = []
         with Staging(target, stage.own_folder, start) as staged:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
-            job = Job(
-                target, reads, writes, log, self.processes, self.workers, self.kept, folder, say, unplanned.append
-            )
+            shared = (self.processes, self.workers, self.kept, folder)
+            job = Job(target, reads, writes, log, *shared, say, unplanned.append, *steps_back)
             self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done

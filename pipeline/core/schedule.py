@@ -8,11 +8,13 @@ States of a target here:
     started  -> left      `release`: its places are free
     left     -> finished  `finish`, well or not
     left     -> ready     `make_ready`
+    left     -> started   `take_back`, if there are places for it again
 
 A waiting or ready target holds no place.
 
 A target in the room ALONE runs beside no other.  As soon as one is ready, nothing else starts: it waits until what runs
-has left, so that it cannot be overtaken for ever, and those that are ready by then go first, one after the other."""
+has left, so that it cannot be overtaken for ever, and those that are ready by then go first, one after the other.  Nor
+are places taken back then."""
 
 from __future__ import annotations
 
@@ -48,20 +50,35 @@ class Schedule:
 
     def start(self) -> int | None:
         """The next target to start, its places in rooms taken; None when none may start now."""
-        alone = [rooms for rooms, queue in self.ready.items() if queue and ALONE in rooms]
+        alone = self._ready_alone()
         if not self.free[ALONE] or (alone and self.running):
             return None
         best: tuple[str, ...] | None = None
         for rooms in alone or self.ready:
             queue = self.ready[rooms]
-            has_place = queue and all(self.free.get(room, 1) > 0 for room in rooms)
-            if has_place and (best is None or queue[0] < self.ready[best][0]):
+            if queue and self._has_place(rooms) and (best is None or queue[0] < self.ready[best][0]):
                 best = rooms
         if best is None:
             return None
         self._add_places(best, -1)
         self.running += 1
         return heappop(self.ready[best])
+
+    def take_back(self, index: int, forced: bool = False) -> bool:
+        """Take the places again that a target has released; False if it must wait.  `forced`: it need not."""
+        rooms = self.rooms_of.get(index, ())
+        others = self.running > 0 if ALONE in rooms else self._ready_alone() != []
+        if not forced and (others or not self.free[ALONE] or not self._has_place(rooms)):
+            return False
+        self._add_places(rooms, -1)
+        self.running += 1
+        return True
+
+    def _ready_alone(self) -> list[tuple[str, ...]]:
+        return [rooms for rooms, queue in self.ready.items() if queue and ALONE in rooms]
+
+    def _has_place(self, rooms: tuple[str, ...]) -> bool:
+        return all(self.free.get(room, 1) > 0 for room in rooms)
 
     def _add_places(self, rooms: tuple[str, ...], number: int) -> None:
         for room in rooms:

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from threading import Lock, local
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
@@ -139,7 +139,11 @@ class Job(NamedTuple):
 
     `store`: the results, which a stage may keep others from reading.  `shared`: resources of the whole build.  `say`
     shows people one line of progress, or that it waits for what is out.  `take_in` names a file that counts though the
-    target was planned without it: the result is used by this build, and neither stored nor fresh afterwards."""
+    target was planned without it: the result is used by this build, and neither stored nor fresh afterwards.
+
+    `lend_place` lets others have the place of a target that asks, while the block waits for what is out; it ends when
+    there is a place again and the run is not paused.  What others may wait for, such as a lock, must not be held
+    meanwhile.  `is_paused`: nobody is to be asked anything now."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -151,6 +155,8 @@ class Job(NamedTuple):
     store: str = ""
     say: Callable[[str | Wait], None] = lambda _: None
     take_in: Callable[[str], None] = lambda _: None
+    lend_place: Callable[[], AbstractContextManager[None]] = nullcontext
+    is_paused: Callable[[], bool] = lambda: False
 
 
 def input_path(job: JobFiles, port: str) -> str:
@@ -200,3 +206,4 @@ class Stage(NamedTuple):
     told_first: bool = False  # what reads from it starts only when followers of the run have heard how it ended
     minor: bool = False  # it only keeps the books: no line for people when it ends well
     paid: bool = False  # it costs money or hours: none is started while its run is paused
+    asks: bool = False  # it asks models, and lends its place while it waits for one

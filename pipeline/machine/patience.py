@@ -9,7 +9,9 @@ States of a service, as all callers of a build share them:
     out     -> given up    patience is over, counted from the first failure since the last success, or would be before
                            the next try: nobody asks it again in this build
 
-A pause ends at once when the build stops.  Nothing here is part of a result."""
+A pause ends at once when the build stops.  Whoever waits lends its place in the build, and has it again before it looks
+whose turn it is: nobody has the turn while it waits for a place, or for its run to be resumed.  Nothing here is part of
+a result."""
 
 from __future__ import annotations
 
@@ -98,17 +100,28 @@ class Service:
     def _await_turn(self, job: Job, role: str) -> Trouble | None:
         announced = False
         while True:
+            is_paused = job.is_paused()
+            with self._lock:
+                if not is_paused and self._may_be_tried():
+                    self._is_tried = self._trouble is not None
+                    return self._trouble
+            with job.lend_place():
+                announced = self._await_change(job, role, announced)
+
+    def _may_be_tried(self) -> bool:
+        """Check if somebody may try it now.  Raises StageOutage when it was given up."""
+        if self._trouble is not None and self._trouble.over:
+            raise outage_of(self._trouble)
+        return self._trouble is None or (self._trouble.until <= time.monotonic() and not self._is_tried)
+
+    def _await_change(self, job: Job, role: str, announced: bool) -> bool:
+        """Wait until the service may be tried or was given up; check if people have been told of the wait."""
+        while True:
             inbox: SimpleQueue[None] = SimpleQueue()
             with self._lock:
-                trouble = self._trouble
-                if trouble is None:
-                    return None
-                if trouble.over:
-                    raise outage_of(trouble)
+                if (trouble := self._trouble) is None or trouble.over or self._may_be_tried():
+                    return announced
                 left = max(0.0, trouble.until - time.monotonic())
-                if not left and not self._is_tried:
-                    self._is_tried = True
-                    return trouble
                 self._waiting.append(inbox)
             if left and not announced:
                 announced = True

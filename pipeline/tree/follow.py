@@ -34,6 +34,7 @@ from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.summary import headline, summary_text
 from pipeline.tree.rules.beam import SKIPPED
 from pipeline.tree.rules.positions import (
+    ASKING_STAGES,
     CANDIDATE_STAGES,
     CANDIDATES,
     EVENTS,
@@ -95,7 +96,6 @@ def _folders(path: str) -> list[str]:
 
 
 SLOT_STAGES = (*CANDIDATE_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
-ASKING_STAGES = ("idea", "implement")
 # Manifest and summary are written so often, in seconds, or so many times more rarely than writing them takes.
 WRITE_EVERY, WRITE_SHARE = 1.0, 40
 FULL_DISK_PAUSE = 5.0

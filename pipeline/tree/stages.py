@@ -18,6 +18,7 @@ from pipeline.tree.holdout import holdout_stage
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
+from pipeline.tree.rules.positions import ASKING_STAGES, PAID_STAGES
 from pipeline.tree.run.baseline import given_stage
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.ideas import idea_stage, recorded_ideas_stage
@@ -76,17 +77,20 @@ _STAGES = {
     "protected": Stage("tree.protected/1", protect_stage, minor=True),
     "start": Stage("tree.start/1", start_stage, minor=True),
     "node": Stage("tree.node/1", node_stage, minor=True),
-    "idea": Stage("tree.idea/1", idea_stage, passed=passed_variables, paid=True),
+    "idea": Stage("tree.idea/1", idea_stage, passed=passed_variables),
     "recorded": Stage("tree.recorded/1", recorded_ideas_stage, minor=True),
     "by_hand": Stage("tree.by_hand/1", by_hand_stage, minor=True),
-    "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables, paid=True),
-    "test": Stage("tree.test/1", test_stage, passed=passed_variables, paid=True),
-    "checks": Stage("tree.checks/1", check_stage, passed=passed_variables, paid=True),
+    "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables),
+    "test": Stage("tree.test/1", test_stage, passed=passed_variables),
+    "checks": Stage("tree.checks/1", check_stage, passed=passed_variables),
     "given": Stage("tree.given/1", given_stage),
-    "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables, paid=True),
-    "row": Stage("tree.row/1", row_stage, passed=passed_variables, paid=True),
+    "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables),
+    "row": Stage("tree.row/1", row_stage, passed=passed_variables),
     "holdout": Stage("tree.holdout/1", holdout_stage),
     "report": Stage("tree.report/1", report_stage, stored=False, minor=True),
     "validate": Stage("tree.validate/1", validate_stage, minor=True),
 }
-STAGES = {name: stage._replace(do=_fail_on_git_problems(stage.do)) for name, stage in _STAGES.items()}
+STAGES = {
+    name: stage._replace(do=_fail_on_git_problems(stage.do), paid=name in PAID_STAGES, asks=name in ASKING_STAGES)
+    for name, stage in _STAGES.items()
+}

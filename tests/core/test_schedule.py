@@ -157,6 +157,36 @@ def test_one_at_a_time_and_without_rooms_the_earliest_ready_target_is_next(case:
     played(case, check, at_once=1)
 
 
+@given(cases(), st.sets(st.integers(0, 11)))
+def test_what_lends_its_places_has_them_again_and_no_room_is_overfull_meanwhile(case: Case, askers: set[int]) -> None:
+    """Targets start, lend, take back and end in any order; whatever happened, all of them end."""
+    schedule, rng = Schedule(case.above, case.rooms_of, case.rooms), Random(case.seed)
+    running, lending, ended = list[int](), list[int](), list[int]()
+    turns = 40
+    while len(ended) < len(case.above):
+        turns -= 1
+        back = [i for i in lending if rng.random() < 0.5 or turns < 0]
+        came = [i for i in back if schedule.take_back(i)]
+        lending, running = [i for i in lending if i not in came], running + came
+        while (i := schedule.start()) is not None:
+            running.append(i)
+        for room, size in case.rooms.items():
+            assert sum(room in case.rooms_of.get(i, ()) for i in running) <= size
+        assert len(running) < 2 or not any(ALONE in case.rooms_of.get(i, ()) for i in running)
+        assert running or lending
+        if running:
+            i = running.pop(rng.randrange(len(running)))
+            if i in askers and turns > 0 and rng.random() < 0.7:
+                schedule.release(i)
+                lending.append(i)
+            else:
+                schedule.release(i)
+                schedule.finish(i, ok=True)
+                ended.append(i)
+        assert turns > -999, "nothing comes to its end any more"
+    assert sorted(ended) == [*case.above]
+
+
 def test_what_is_not_part_of_this_build_is_not_waited_for() -> None:
     schedule = Schedule({3: [1, 2], 5: [3]}, {}, {})
     assert schedule.start() == 3

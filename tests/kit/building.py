@@ -1,7 +1,8 @@
 """Words for tests that build: a tree, a spec of steps, a build that must succeed or fail, what was executed."""
 
+import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from textwrap import dedent, indent
 
 import psutil
@@ -107,3 +108,14 @@ def ends(pid: int, within: float = PATIENCE) -> bool:
             return True
         time.sleep(0.01)
     return not psutil.pid_exists(pid)
+
+
+def until(is_so: Callable[[], object], build: subprocess.Popen[str]) -> None:
+    """Wait for something that a build that goes on is to do."""
+    last = time.monotonic() + PATIENCE
+    while not is_so():
+        assert build.poll() is None, build.communicate()
+        if time.monotonic() > last:
+            build.kill()  # otherwise whoever fails here waits for its end
+        assert time.monotonic() < last
+        time.sleep(0.01)

@@ -3,14 +3,14 @@
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit.building import until
 from kit.project import PATIENCE, Project
 from kit.searches import Search, adding, agent, idea, told
 
@@ -29,14 +29,6 @@ def steered(project: Project, coder: str = EDIT, ideas: str = IDEAS, **keys: Any
     project.write("agent.ideas", ideas)
     project.write("mine.md", OWN)
     return search
-
-
-def until(is_so: Callable[[], object], build: subprocess.Popen[str]) -> None:
-    last = time.monotonic() + PATIENCE
-    while not is_so():
-        assert build.poll() is None, build.communicate()
-        assert time.monotonic() < last
-        time.sleep(0.01)
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 import pytest
-from kit.building import ends
+from kit.building import ends, until
 from kit.project import PATIENCE, Project
-from kit.searches import TESTED, Search, adding, agent, idea
+from kit.searches import TESTED, Search, adding, agent, command, idea
 
 from pipeline.git.command import GitProblem, git
 from pipeline.store.receipts import Receipts
@@ -258,6 +258,90 @@ def test_an_interrupt_ends_a_wait_at_once(project: Project, model: Callable[...,
         build.communicate(timeout=20)
     assert build.returncode == 128 + signal.SIGINT
     assert not events(search, "stopped", "failed")
+
+
+BUSY = 'touch "$LIST.busy"; [ -e "$LIST.long" ] && sleep 1000; sleep 0.2; rm "$LIST.busy"\n'
+
+
+def ready_to_sweep(project: Project, server: Model, **spec: Any) -> Search:
+    """A search whose last idea has its code, and can be measured; those before it are still to be coded."""
+    search = search_by(project, server, max_depth=1, **spec)
+    assert project.call("run", "x:d0.n0.i2.implement").code == 0
+    project.write("list.hook", BUSY)
+    search.executed()
+    return search
+
+
+@pytest.mark.parametrize(("at_once", "exclusive"), [(1, False), (2, False), (2, True)])
+def test_what_needs_no_model_is_done_while_calls_wait_for_it(
+    project: Project, model: Callable[..., Model], at_once: int, exclusive: bool
+) -> None:
+    """A call is made again once there is a place for it: none beside what has the machine or the only place."""
+    server = model()
+    sweep = {**command("sh {in} {results} {limit}", "sweep.sh"), "exclusive": exclusive}
+    search = ready_to_sweep(project, server, max_parallel_evals=at_once, patience="40s", sweep=sweep)
+    answered, beside, note = len(server.asked), [], search.root / "list"
+
+    def refuse_until_it_is_measured(n: int, _role: str) -> Refusal | None:
+        if (search.root / "list.busy").exists():
+            beside.append(n)
+        return None if note.exists() and "sweep d0.n0.i2\n" in note.read_text() else Refusal(429, SOON)
+
+    server.script = refuse_until_it_is_measured
+    search.build("-n", str(at_once))
+    assert {"sweep d0.n0.i0", "sweep d0.n0.i1", "sweep d0.n0.i2"} <= {*search.executed()}
+    refused = len(server.asked) - len(server.answered)
+    assert refused >= 1
+    assert len({*server.asked[answered : answered + refused]}) <= at_once, "more wait than there are places"
+    assert not beside or (at_once, exclusive) == (2, False)
+    assert len(server.answered) == len({*server.answered})
+
+
+def test_an_interrupt_ends_the_wait_for_a_place_at_once(project: Project, model: Callable[..., Model]) -> None:
+    """The pause of the call is over, and its place is taken by a sweep."""
+    server = model()
+    search = ready_to_sweep(project, server, max_parallel_evals=1)
+    server.script = lambda n, role: Refusal(429, SOON)
+    project.write("list.long", "")
+    with project.popen("run", "x", "-n", "1") as build:
+        until((search.root / "list.busy").exists, build)
+        build.send_signal(signal.SIGINT)
+        build.communicate(timeout=20)
+    assert build.returncode == 128 + signal.SIGINT
+    assert not events(search, "stopped", "failed")
+
+
+def test_a_call_that_waits_ends_what_it_began_though_another_target_has_failed(
+    project: Project, model: Callable[..., Model]
+) -> None:
+    """Nothing more is started then, so no thread is left to give it a place."""
+    server = model(lambda n, role: None if (project.root / "failed").exists() else Refusal(429, SOON))
+    search = search_by(project, server, ideas_per_node=1, max_depth=1, max_parallel_evals=1)
+    project.spec("z", "kind: steps\nsteps:\n  bad:\n    run: touch failed; exit 3; touch {out}\n    writes: a.txt\n")
+    assert project.call("run", "x", "z", "-n", "1").code == 1
+    assert len(server.answered) == 1
+    assert search.record("node_ideas/d0.n0/idea_000.json")["why"] == ""
+
+
+def test_a_paused_run_asks_nobody_until_it_is_resumed_and_keeps_no_other_from_asking(
+    project: Project, model: Callable[..., Model]
+) -> None:
+    server = model(lambda n, role: Refusal(429, SOON))
+    search = search_by(project, server, ideas_per_node=1, max_depth=1, constraints="Rule of x.")
+    search.spec("y", constraints="Rule of y.")
+    with project.popen("run", "x", "y", "-n", "2") as build:
+        wait_for_line(build, "x:d0.n0.i0.idea: waits: ")
+        assert project.call("pause", "x").code == 0
+        wait_for_line(build, "x is paused")
+        server.script = lambda n, role: None
+        until((search.root / "runs/y/depths/0/promoted.json").exists, build)
+        assert any("Rule of y." in prompt for prompt in server.answered)
+        assert not any("Rule of x." in prompt for prompt in server.answered)
+        assert project.call("resume", "x").code == 0
+        out, err = build.communicate(timeout=PATIENCE)
+    assert build.returncode == 0, (out, err)
+    assert any("Rule of x." in prompt for prompt in server.answered)
+    assert len(server.answered) == len({*server.answered})
 
 
 def test_a_kill_while_it_waits_loses_nothing(

@@ -67,7 +67,9 @@ def slots_of(depth: int, beam_width: int, ideas_per_node: int) -> tuple[EvalSlot
 
 CALIBRATION_PREFIX = "calibrate"  # begins the names of targets that measure the root once more
 
+ASKING_STAGES = ("idea", "implement")  # stages that ask models
 CANDIDATE_STAGES = ("implement", "test", "checks", "sweep", "row")  # stages that make a candidate and measure it
+PAID_STAGES = (*ASKING_STAGES[:1], *CANDIDATE_STAGES)  # stages that cost; a retry keeps the idea, which has not failed
 SCORING_STAGES = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
 FIRST_PART, REST_PART, HOLDOUT_PART = "first", "rest", "holdout"  # parts of a sweep: which blocks
 
