@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.patience import Pauses
 from pipeline.models.calls import read_calls
 from pipeline.store.files import write_whole
+from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog
 from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
@@ -99,6 +101,7 @@ SLOT_STAGES = (*CANDIDATE_STAGES, "by_hand", "gather", "join", "pair", *SCORING_
 # Manifest and summary are written so often, in seconds, or so many times more rarely than writing them takes.
 WRITE_EVERY, WRITE_SHARE = 1.0, 40
 FULL_DISK_PAUSE = 5.0
+PROMOTION = "promotion"
 T = TypeVar("T")
 
 
@@ -113,11 +116,14 @@ class TreeFollower(Follower):
         self.events = self.at.of_run(EVENTS)
         self.log = records.EventLog(self.events)
         self.config = planned_config(targets)
+        self.left = Counter(map(_told_with, todo))  # targets that have not ended well, by what is told when all have
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.searching = [*filter(_is_of_search, todo)]
         self.ahead = {target.name for target in targets if target.name.endswith(".ahead")}
         past = [*records.read_events(self.events)]
         self.known = records.lives_of(past)
+        promotions = (event for event in past if event["event"] == PROMOTION)
+        self.told_promotions = {(event["node_id"], event["promoted_from_eval_id"]) for event in promotions}
         self.steering = SteeringLog(run)
         self.heeded = max((event.get("request", 0) for event in past), default=0)  # requests that are events already
         self.manifest = LiveManifest(run, self.config, self.known)
@@ -192,12 +198,7 @@ class TreeFollower(Follower):
         self._append({"event": records.EVENT_WAITING, "eval_id": name and name[0], **wait._asdict()})
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        if target.stage in ASKING_STAGES and outcome.status in (RECALLED, FRESH) and self.is_saved(target):
-            self.usd += _calls_usd(target)
-        if target.stage == "report" and outcome.status != FAILED:
-            self.reported = True
-        if target.name == self.last_promotion and "report" in {each.stage for each in self.searching}:
-            self.summary_is_ours = False
+        self._count(target, outcome)
         if outcome.status not in (BUILT, RECALLED, FAILED):
             return
         self._announce()
@@ -216,6 +217,16 @@ class TreeFollower(Follower):
             self._log_promotion(target.params["depth"])
         elif slot:
             self._slot_target_ended(slot, target, outcome)
+
+    def _count(self, target: Target, outcome: Outcome) -> None:
+        if target.stage in ASKING_STAGES and outcome.status in (RECALLED, FRESH) and self.is_saved(target):
+            self.usd += _calls_usd(target)
+        if target.stage == "report" and outcome.status != FAILED:
+            self.reported = True
+        if target.name == self.last_promotion and "report" in {each.stage for each in self.searching}:
+            self.summary_is_ours = False
+        if outcome.status in (BUILT, RECALLED, FRESH):
+            self.left[_told_with(target)] -= 1
 
     def _target_failed(self, slot: str, target: Target, outcome: Outcome) -> None:
         """Log a failure; an outage is nobody's, and its evaluation waits again."""
@@ -237,7 +248,7 @@ class TreeFollower(Follower):
             if _ran_command(target):
                 self.last_end[slot] = max(outcome.end, self.last_end.get(slot, 0.0))
         elif target.name.endswith(f"{slot}.pairs") or target.stage in SCORING_STAGES:
-            self._log_end(slot, outcome)
+            self._log_end(slot, outcome.end)
         if target.stage in SCORING_STAGES:
             self._log_score(slot)
 
@@ -285,6 +296,8 @@ class TreeFollower(Follower):
 
     def finish(self, stopped: bool) -> str:
         """The headline of the search; empty when nothing has changed."""
+        if not stopped:
+            self._log_untold()
         if self.announced:
             ended = {"event": records.EVENT_BUILD_ENDED, "seconds": round(time.time() - self.began, 3)}
             self._append({**ended, "failed": self.failed, "stopped": stopped})
@@ -350,7 +363,25 @@ class TreeFollower(Follower):
             self.started_slots.add(slot)
             self._log_event(records.EVENT_STARTED, slot, at, pid=os.getpid())
 
-    def _log_end(self, slot: str, outcome: Outcome) -> None:
+    def _log_untold(self) -> None:
+        """Log what has ended untold: a build was killed just then, and to this one it is fresh."""
+        receipts = Receipts(self.run)
+        for slot, life in sorted(self.known.items()):
+            if life["task_state"] not in (records.QUEUED, records.RUNNING) or self.left[slot]:
+                continue
+            names = (f"{self.run}:{slot}.{last}" for last in ("pairs", "score"))
+            ends = [found.end for name in names if (found := receipts.receipt(name))]
+            if ends and self.manifest.entry(slot)["status"] in (records.EVENT_COMPLETED, records.EVENT_FAILED):
+                self.changed = True
+                self._log_end(slot, ends[0])
+                self._log_score(slot)
+        for depth in range(self.config["max_depth"]):
+            promoted = load_if_intact(self.at.of_depth(depth, "promoted.json"))
+            if promoted and not self.left[f"d{depth}"] and not self.told_promotions.issuperset(_beam_of(promoted)):
+                self.changed = True
+                self._log_promotion(depth)
+
+    def _log_end(self, slot: str, end: float) -> None:
         """Log the end of an evaluation: once for each start, and once when all of it was recalled."""
         life, started = self.known.get(slot), slot in self.started_slots
         if life is None or life["task_state"] in (records.EVENT_COMPLETED, records.EVENT_FAILED):
@@ -358,7 +389,7 @@ class TreeFollower(Follower):
         entry = self.manifest.entry(slot)
         ended = records.EVENT_COMPLETED if entry["status"] == "completed" else records.EVENT_FAILED
         error = entry["error"] and {"why": entry["error"]["why"]}
-        at = max(self.last_end.get(slot) or outcome.end, life["started_at"] or 0.0)
+        at = max(self.last_end.get(slot) or end, life["started_at"] or 0.0)
         self._log_event(ended, slot, at, recalled=not started, error=error, **measured_fields(entry))
         if entry["scoring_summary"] is None:  # with a score the line comes with it
             self.lines.append(idea_line(self.run, entry, self.config["primary"], recalled=not started))
@@ -375,9 +406,9 @@ class TreeFollower(Follower):
 
     def _log_promotion(self, depth: int) -> None:
         promoted = load(self.at.of_depth(depth, "promoted.json"))
-        for node, beam in promoted["beam"].items():
-            if beam["promoted_from_eval_id"]:
-                self._append({"event": "promotion", "node_id": node, **beam})
+        self.told_promotions |= {*_beam_of(promoted)}
+        for node, _ in _beam_of(promoted):
+            self._append({"event": PROMOTION, "node_id": node, **promoted["beam"][node]})
         if promoted["stop_reason"]:
             self._append({"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]})
         if any(not decision["why"].startswith(f"{SKIPPED}:") for decision in promoted["decisions"].values()):
@@ -422,6 +453,17 @@ def _calls_usd(target: Target) -> float:
     paths = [path for path in dict(target.writes).get("calls", ()) if os.path.exists(path)]
     usd: float = sum(cost_of_calls([*read_calls(path)])["usd"] for path in paths if os.path.getsize(path))
     return usd
+
+
+def _beam_of(promoted: Record) -> list[tuple[str, str]]:
+    """Nodes that a depth made, each with the slot it comes from."""
+    beam = promoted["beam"].items()
+    return [(node, each["promoted_from_eval_id"]) for node, each in beam if each["promoted_from_eval_id"]]
+
+
+def _told_with(target: Target) -> str:
+    """The slot or the depth whose end is told once this target and others have ended; empty for any other."""
+    return f"d{depth_of(target.name)}" if target.stage == "promote" else _slot_name(target)
 
 
 def _slot_name(target: Target) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import time
+from collections.abc import Callable
 from contextlib import chdir
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from kit.project import Project
 from kit.tree_runs import config_of, manifest_of, small_search
 from test_cascade import until
+from test_tree_paired import search as by_blocks
 
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.manifest import fold_manifest
@@ -79,6 +81,28 @@ def test_killed_at_any_moment_its_files_are_whole_and_true(project: Project, mom
     assert ("**killed**" in text) == (build.returncode == -signal.SIGKILL)
     assert manifest_of(project)["state"]["stop_reason"] == "max_depth_reached"
     assert project.call("run", "x").out.startswith("up to date")
+
+
+@pytest.mark.parametrize("begin", [small_search, by_blocks])
+def test_what_ended_and_was_not_told_since_the_build_was_killed_is_told_by_the_next(
+    project: Project, begin: Callable[[Project], object]
+) -> None:
+    begin(project)
+    assert project.call("run", "x").code == 0
+    whole = manifest_of(project)
+    promotions = [event["node_id"] for event in events(project) if event["event"] == "promotion"]
+    assert promotions
+    lines = project.read(EVENTS).splitlines(keepends=True)
+    told = next(i for i, line in enumerate(lines) if '"started"' in line)
+    project.write(EVENTS, "".join(lines[: told + 1]))  # receipts are written before events
+    (project.root / "runs/x/.coppice/state").unlink()
+    assert project.call("run", "x").code == 0
+    now = manifest_of(project)
+    assert now["tasks"] == whole["tasks"]
+    assert [event["node_id"] for event in events(project) if event["event"] == "promotion"] == promotions
+    seen = events(project)
+    project.call("run", "x")
+    assert events(project) == seen
 
 
 def test_each_evaluation_has_times_and_a_process_of_its_own(project: Project) -> None:
