@@ -371,7 +371,7 @@ class TreeFollower(Follower):
                 continue
             names = (f"{self.run}:{slot}.{last}" for last in ("pairs", "score"))
             ends = [found.end for name in names if (found := receipts.receipt(name))]
-            if ends and self.manifest.entry(slot)["status"] in (records.EVENT_COMPLETED, records.EVENT_FAILED):
+            if ends and self.manifest.has_ended(slot):
                 self.changed = True
                 self._log_end(slot, ends[0])
                 self._log_score(slot)

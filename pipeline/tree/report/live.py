@@ -14,6 +14,7 @@ from typing import Any
 from pipeline.store.files import whole_lines, write_whole
 from pipeline.tree.report.manifest import call_files, evaluation_entry, node_entries, relived_entry, whole_manifest
 from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.rules.beam import COMPLETED, FAILED
 from pipeline.tree.rules.positions import EVENTS, MANIFEST, parse_slot
 from pipeline.tree.run.records import Record
 from pipeline.tree.spec.model import Params
@@ -94,6 +95,11 @@ class LiveManifest:
         """The entry of one evaluation as it is now."""
         self._refresh([slot])
         return self._entries[slot]
+
+    def has_ended(self, slot: str) -> bool:
+        """Check if an evaluation is at its end; nothing is assigned any more to some slots of earlier specs."""
+        self._refresh([slot])
+        return slot in self._entries and self._entries[slot]["status"] in (COMPLETED, FAILED)
 
     def fold(self) -> Record:
         """The manifest as it is now."""
