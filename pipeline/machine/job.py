@@ -115,6 +115,13 @@ class SharedResources:
             found: T = self._resources[name]  # type: ignore[assignment]
             return found
 
+    def end(self, name: Hashable) -> None:
+        """Close the resource of that name before the build ends, since nobody needs it any more."""
+        with self._lock:
+            found = self._resources.pop(name, None)
+        if found is not None:
+            found.close()
+
     def close(self) -> None:
         """Close all, the last first, also when one of them fails to."""
         with self._lock, ExitStack() as stack:

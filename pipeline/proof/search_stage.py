@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 
 from pipeline.core.text import duration
 from pipeline.goals.bank import Goal, bank_from_json
-from pipeline.lean.backends.table import open_lean
+from pipeline.lean.backends.table import last_of_shared_lean
 from pipeline.lean.model import Lean
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
@@ -39,7 +38,7 @@ def prove_bank(job: Job) -> None:
     begun, started = time.monotonic(), time.time()
     with (
         Ledger(limits["ledger"]) as ledger,
-        closing(open_lean(job)) as lean,
+        last_of_shared_lean(job) as lean,
         open(output_path(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
     ):
         task = SearchTask(
@@ -150,7 +149,7 @@ def pursue_open_goals(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     settings = SearchSettings(**params["search"])
     begun = time.monotonic()
-    with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean:
+    with Ledger(limits["ledger"]) as ledger, last_of_shared_lean(job) as lean:
         goals = _open_goals(job, ledger)
         task = SearchTask(
             goals=goals,

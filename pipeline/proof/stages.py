@@ -17,7 +17,7 @@ from pipeline.goals.bank import bank_as_json, bank_from_json, read_bank, refusal
 from pipeline.goals.check import check_bank
 from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one
 from pipeline.lean.backends import table as backends
-from pipeline.lean.backends.table import open_lean, proof_fault, required_imports, with_lean_faults
+from pipeline.lean.backends.table import open_lean, proof_fault, required_imports, shared_lean, with_lean_faults
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, JobFiles, Stage, input_path, output_path
 from pipeline.proof.records import SearchRecord, load_samples
@@ -29,8 +29,7 @@ from pipeline.store.records import load, save, write
 
 def record_bank(job: Job) -> None:
     path, first = input_path(job, "bank"), ""
-    with closing(open_lean(job)) as lean:
-        found = check_bank(read_bank(read_bytes(path)), lean)
+    found = check_bank(read_bank(read_bytes(path)), shared_lean(job))
     if not found.goals:  # another file than was meant, or wrong as a whole
         if found.refused:
             count, line = plural(len(found.refused), "row"), refusal_line(path, found.refused[0])

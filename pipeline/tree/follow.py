@@ -20,10 +20,6 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, OUTAGE_WORDS, RECALLED, Outcome, Wait
 from pipeline.core.text import plural
 from pipeline.errors import NO_ROOM
-from pipeline.git.command import GitProblem
-from pipeline.git.commits import worktree_head
-from pipeline.git.refs import pin, pinned_commits, unpin
-from pipeline.git.repository import ROOT as ROOT_REF
 from pipeline.kinds import Follower
 from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.patience import Pauses
@@ -38,11 +34,9 @@ from pipeline.tree.rules.beam import SKIPPED
 from pipeline.tree.rules.positions import (
     ASKING_STAGES,
     CANDIDATE_STAGES,
-    CANDIDATES,
     EVENTS,
     HOLDOUT_PART,
     REST_PART,
-    ROOT,
     SCORING_STAGES,
     SUMMARY,
     EvalSlot,
@@ -50,7 +44,6 @@ from pipeline.tree.rules.positions import (
     calibration_name,
     depth_of,
     own_name,
-    parse_position,
     parse_slot,
     position,
     slot_of,
@@ -59,43 +52,9 @@ from pipeline.tree.rules.positions import (
 from pipeline.tree.run import records
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.records import CommandCost, Record, load, load_as, load_if_intact
-from pipeline.tree.run.run_repo import RunRepo
-from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
+from pipeline.tree.run.run_repo import keep_git_state
+from pipeline.tree.run.seal import SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
-
-
-def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
-    """Make the refs and worktrees of a run those of its manifest."""
-    repo, nodes, evaluations = RunRepo(run), manifest["nodes"], manifest["evaluations"].items()
-    wanted = {ROOT_REF: manifest["root"]["root_commit"]} | {name: node["commit"] for name, node in nodes.items()}
-    wanted |= {name: each["candidate_commit"] for name, each in evaluations if each["candidate_commit"]}
-    pinned = pinned_commits(repo.path, run)
-    for name in sorted(pinned.keys() - wanted.keys() - {HOLDOUT_REF}):
-        unpin(repo.path, run, name)
-    for name in sorted(wanted):
-        if pinned.get(name) != wanted[name]:
-            pin(repo.path, run, name, repo.commit(ROOT if name == ROOT_REF else parse_position(name)))
-    for name in _folders(repo.nodes.folder):
-        if name not in nodes:
-            repo.nodes.remove(name)
-    for name, node in nodes.items():
-        if _commit_at(repo, name) != node["commit"]:  # a recalled node has not moved it
-            repo.nodes.add(name, node["commit"])
-    if not manifest["run_config"]["keep"]["rejected_worktrees"]:
-        for name in _folders(repo.at.of_run(CANDIDATES)):
-            repo.candidates.remove(name)
-
-
-def _commit_at(repo: RunRepo, name: str) -> str:
-    try:
-        return worktree_head(repo.nodes.require(name))
-    except GitProblem:
-        return ""
-
-
-def _folders(path: str) -> list[str]:
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
-
 
 SLOT_STAGES = (*CANDIDATE_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
 # Manifest and summary are written so often, in seconds, or so many times more rarely than writing them takes.

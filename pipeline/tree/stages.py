@@ -13,7 +13,6 @@ from functools import wraps
 from pipeline.core.graph import Target
 from pipeline.git.command import GitProblem
 from pipeline.machine.job import Job, Stage, StageFailed
-from pipeline.tree.follow import keep_git_state
 from pipeline.tree.holdout import holdout_stage
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.summary import summary_text
@@ -27,6 +26,7 @@ from pipeline.tree.run.measure import check_stage, row_stage, sweep_stage, test_
 from pipeline.tree.run.nodes import node_stage, root_stage, start_stage
 from pipeline.tree.run.protect import protect_stage
 from pipeline.tree.run.records import write
+from pipeline.tree.run.run_repo import keep_git_state
 
 
 def report_stage(job: Job) -> None:

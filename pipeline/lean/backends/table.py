@@ -47,8 +47,20 @@ def open_core_lean() -> Iterator[Lean]:
 
 def shared_lean(job: Job) -> Lean:
     """Open a Lean for all targets of a build that ask for the same; it ends with the build."""
-    keys = job.target.params["limits"]["lean"]
-    return job.shared.get(("lean", job.target.run, *keys.values()), lambda: open_lean(job))
+    return job.shared.get(_shared_name(job), lambda: open_lean(job))
+
+
+@contextmanager
+def last_of_shared_lean(job: Job) -> Iterator[Lean]:
+    """Lean that other targets have used before, and none will after this one: its memory is free again then."""
+    try:
+        yield shared_lean(job)
+    finally:
+        job.shared.end(_shared_name(job))
+
+
+def _shared_name(job: Job) -> Sequence[str]:
+    return "lean", job.target.run, *job.target.params["limits"]["lean"].values()
 
 
 def required_imports(keys: Mapping[str, Any]) -> list[str]:

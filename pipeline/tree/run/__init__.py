@@ -3,9 +3,9 @@
 May import: machine, store, git, models, core, trust, tree.rules, tree.spec.model.  From the ground up:
 
 records    JSON records, scores and evaluations in them, the event log
-run_repo   the run's git repository: commits made again from recorded patches, checkouts
-protect    protected files: recorded once, watched around every command
 seal       the seal of the holdout: hidden from commands, every opening recorded
+run_repo   the run's git repository: commits made again from recorded patches, checkouts, what is kept at the end
+protect    protected files: recorded once, watched around every command
 command    running a command of the spec in a clean checkout
 canary     data cut off, and whether earlier decisions change
 measure    the stages test, checks, sweep, row and gather

@@ -1,4 +1,5 @@
-"""Git repository of a run: missing commits made again from their patches, clean checkouts of candidates.
+"""Git repository of a run: missing commits made again from their patches, clean checkouts of candidates,
+refs and worktrees as the manifest has them.
 
 Records recalled from the store name commits that may not be here yet.  A node's record has the chain of patches from
 the root on, so that all of them can be restored."""
@@ -12,13 +13,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.git.command import GitProblem
-from pipeline.git.commits import Candidate, restore_commit
+from pipeline.git.commits import Candidate, restore_commit, worktree_head
 from pipeline.git.objects import has_commit
+from pipeline.git.refs import pin, pinned_commits, unpin
+from pipeline.git.repository import ROOT as ROOT_REF
 from pipeline.git.repository import reopen_repository, restore_setup, run_repository
 from pipeline.git.worktrees import Worktree, Worktrees
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules.positions import BY_HAND, CANDIDATES, NODES, ROOT, EvalSlot, NodePlace, RunLayout
+from pipeline.tree.rules.positions import (
+    BY_HAND,
+    CANDIDATES,
+    NODES,
+    ROOT,
+    EvalSlot,
+    NodePlace,
+    RunLayout,
+    parse_position,
+)
 from pipeline.tree.run.records import Record, from_json, load, load_as
+from pipeline.tree.run.seal import HOLDOUT_REF
 
 # Opens the repository of a run for a node's code, whose commit is then there.
 OpenNode = Callable[[str, Mapping[str, Any]], str]
@@ -88,3 +101,36 @@ class RunRepo:
 
 def chain_link(candidate: Candidate, patch: bytes) -> Record:
     return candidate._asdict() | {"patch": base64.b64encode(patch).decode()}
+
+
+def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
+    """Make the refs and worktrees of a run those of its manifest."""
+    repo, nodes, evaluations = RunRepo(run), manifest["nodes"], manifest["evaluations"].items()
+    wanted = {ROOT_REF: manifest["root"]["root_commit"]} | {name: node["commit"] for name, node in nodes.items()}
+    wanted |= {name: each["candidate_commit"] for name, each in evaluations if each["candidate_commit"]}
+    pinned = pinned_commits(repo.path, run)
+    for name in sorted(pinned.keys() - wanted.keys() - {HOLDOUT_REF}):
+        unpin(repo.path, run, name)
+    for name in sorted(wanted):
+        if pinned.get(name) != wanted[name]:
+            pin(repo.path, run, name, repo.commit(ROOT if name == ROOT_REF else parse_position(name)))
+    for name in _folders(repo.nodes.folder):
+        if name not in nodes:
+            repo.nodes.remove(name)
+    for name, node in nodes.items():
+        if _commit_at(repo, name) != node["commit"]:  # a recalled node has not moved it
+            repo.nodes.add(name, node["commit"])
+    if not manifest["run_config"]["keep"]["rejected_worktrees"]:
+        for name in _folders(repo.at.of_run(CANDIDATES)):
+            repo.candidates.remove(name)
+
+
+def _commit_at(repo: RunRepo, name: str) -> str:
+    try:
+        return worktree_head(repo.nodes.require(name))
+    except GitProblem:
+        return ""
+
+
+def _folders(path: str) -> list[str]:
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
