@@ -1,9 +1,12 @@
 """A small search that really runs: a folder, a shell script as its sweep, recorded ideas, two depths."""
 
 import json
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from kit.project import Project
@@ -102,3 +105,15 @@ def forge(project: Project, path: str, change: Callable[[dict[str, Any]], object
         outputs = {**receipt.outputs, path: sha256(content).hexdigest()}
         receipts.append([done_line(target, receipt._replace(outputs=outputs))])
         receipts.close()
+
+
+def restoring(project: Project, keep: Path, *names: str) -> Iterator[Project]:
+    """A project that is the same each time, in place: worktrees know where they are.  The first time keeps a copy."""
+    if not keep.exists():
+        keep.mkdir()
+        for number, name in enumerate(names):
+            subprocess.run(["cp", "-a", project.root / name, keep / str(number)], check=True)
+    yield project
+    for number, name in enumerate(names):
+        shutil.rmtree(project.root / name)
+        subprocess.run(["cp", "-a", keep / str(number), project.root / name], check=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kit.project import Project, Said
 from kit.searches import Search, by_config
-from kit.tree_runs import forge, searched, small_search
+from kit.tree_runs import forge, restoring, searched, small_search
 from test_tree_paired import search as search_by_blocks
 
 from pipeline.build.project import load
@@ -27,14 +27,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def search(built: Project, tmp_path: Path) -> Iterator[Project]:
-    """Built once; what a test does to it is undone."""
-    for name in ("runs/x", "specs"):
-        shutil.copytree(built.root / name, tmp_path / "kept" / name, symlinks=True)
-    yield built
-    for name in ("runs/x", "specs"):
-        shutil.rmtree(built.root / name)
-        shutil.copytree(tmp_path / "kept" / name, built.root / name, symlinks=True)
+def search(built: Project) -> Iterator[Project]:
+    yield from restoring(built, built.root.with_name("kept"), "runs/x", "specs")
 
 
 def replay(project: Project, code: int = 0) -> dict[str, Any]:

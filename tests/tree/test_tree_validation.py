@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kit.gitting import contents, run_git
 from kit.project import Project
-from kit.tree_runs import forge, manifest_of, problems, searched, small_search, validation_of
+from kit.tree_runs import forge, manifest_of, problems, restoring, searched, small_search, validation_of
 
 from pipeline.git.command import git
 from pipeline.tree.report.validation import check_consistency, validation_report
@@ -25,13 +25,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def search(built: Project, tmp_path: Path) -> Iterator[Project]:
-    """Built once; whatever a test does to it is undone, in place: worktrees know where they are."""
-    run = built.root / "runs/x"
-    shutil.copytree(run, tmp_path / "kept", symlinks=True)
-    yield built
-    shutil.rmtree(run)
-    shutil.copytree(tmp_path / "kept", run, symlinks=True)
+def search(built: Project) -> Iterator[Project]:
+    yield from restoring(built, built.root.with_name("kept"), "runs/x")
 
 
 def commit(search: Project, name: str) -> str:
