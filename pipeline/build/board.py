@@ -192,9 +192,10 @@ class Board:
             raise
 
     def _admit_returning(self) -> None:
+        starting = not self.stopping and self._threads > len(self._lending)
         for i in sorted(self._returning):
             is_paused = self._session.is_paused(self._session.graph.targets[i])
-            if not is_paused and self._running < self._places and self._schedule.take_back(i):
+            if not is_paused and self._running < self._places and self._schedule.take_back(i, starting):
                 self._returning.pop(i).put(None)
                 self._note_returned(i)
 

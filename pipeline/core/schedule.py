@@ -14,7 +14,7 @@ A waiting or ready target holds no place.
 
 A target in the room ALONE runs beside no other.  As soon as one is ready, nothing else starts: it waits until what runs
 has left, so that it cannot be overtaken for ever, and those that are ready by then go first, one after the other.  Nor
-are places taken back then."""
+are places taken back then, as long as what is ready will be started at all."""
 
 from __future__ import annotations
 
@@ -64,10 +64,12 @@ class Schedule:
         self.running += 1
         return heappop(self.ready[best])
 
-    def take_back(self, index: int, forced: bool = False) -> bool:
-        """Take the places again that a target has released; False if it must wait.  `forced`: it need not."""
+    def take_back(self, index: int, starting: bool = True, forced: bool = False) -> bool:
+        """Take the places again that a target has released; False if it must wait.
+
+        `starting`: what is ready will be started; otherwise nothing waits for it.  `forced`: it need not wait."""
         rooms = self.rooms_of.get(index, ())
-        others = self.running > 0 if ALONE in rooms else self._ready_alone() != []
+        others = self.running > 0 if ALONE in rooms else starting and self._ready_alone() != []
         if not forced and (others or not self.free[ALONE] or not self._has_place(rooms)):
             return False
         self._add_places(rooms, -1)

@@ -1,0 +1,39 @@
+"""Places that targets lend while they wait: each has one again in the end, and nothing is counted twice."""
+
+from contextlib import chdir, closing
+from threading import Thread
+
+from kit.project import PATIENCE, Project
+
+from pipeline.build.board import Board
+from pipeline.build.project import load
+from pipeline.build.session import BuildSession
+from pipeline.core.outcome import BUILT, FAILED, Outcome
+
+STEPS = """\
+kind: steps
+steps:
+  lender: {run: "true > {out}", writes: a.txt}
+  above: {run: "true > {out}", writes: b.txt}
+  bad: {run: "false > {out}", writes: c.txt}
+  timed: {run: "cat {in} > {out}", reads: {above: b.txt}, writes: d.txt, exclusive: true}
+"""
+
+
+def test_a_place_is_taken_back_though_what_has_to_run_alone_is_ready_and_never_starts(project: Project) -> None:
+    """After a failure nothing more is started, so nobody may wait for it."""
+    project.spec("x", STEPS)
+    with chdir(project.root), closing(BuildSession(load(["x"]))) as session:
+        session.prepare()
+        board = Board(session, {*range(4)}, threads=3, go_on=False)
+        lender, above, bad = (session.graph.index[f"x:{name}"] for name in ("lender", "above", "bad"))
+        assert {board.take(), board.take(), board.take()} == {lender, above, bad}
+        board.lend_place(lender)
+        board.hand_in(above, Outcome(BUILT))  # now the timed one is ready, and waits for what runs
+        back = Thread(target=board.take_back, args=[lender], daemon=True)
+        back.start()
+        board.hand_in(bad, Outcome(FAILED))
+        assert board.take() is None
+        back.join(PATIENCE)
+        assert not back.is_alive()
+        board.hand_in(lender, Outcome(BUILT))
