@@ -161,11 +161,12 @@ class RoomRunner(Runner):  # type: ignore[misc]
             raise self._fault
 
     def _start_threads(self) -> None:
-        for n, thread in enumerate(self._threads):
+        first = [*self._threads]  # while they start, some may want others beside them
+        for n, thread in enumerate(first):
             try:
                 thread.start()
             except RuntimeError:  # more than the machine gives
-                self._board.leave(len(self._threads) - n)
+                self._board.leave(len(first) - n)
                 raise
 
     def _steer(self) -> None:

@@ -1,14 +1,18 @@
 """Places that targets lend while they wait: each has one again in the end, and nothing is counted twice."""
 
 from contextlib import chdir, closing
+from pathlib import Path
 from threading import Thread
 
 from kit.project import PATIENCE, Project
 
 from pipeline.build.board import Board
 from pipeline.build.project import load
+from pipeline.build.runner import RoomRunner
 from pipeline.build.session import BuildSession
 from pipeline.core.outcome import BUILT, FAILED, Outcome
+from pipeline.machine.job import Job, Stage
+from pipeline.views.reporters import ReporterGroup
 
 STEPS = """\
 kind: steps
@@ -37,3 +41,22 @@ def test_a_place_is_taken_back_though_what_has_to_run_alone_is_ready_and_never_s
         back.join(PATIENCE)
         assert not back.is_alive()
         board.hand_in(lender, Outcome(BUILT))
+
+
+def lend_at_once(job: Job) -> None:
+    with job.lend_place():
+        pass
+    for (path,) in job.writes.values():
+        Path(path).touch()
+
+
+def test_threads_that_are_wanted_while_the_first_ones_start_are_started_once(project: Project) -> None:
+    count = 60
+    step = '  s:\n    for: {n: {range: 60}}\n    run: "echo {n} > {out}"\n    writes: "{n}.txt"\n'
+    project.spec("x", f"kind: steps\nsteps:\n{step}")
+    with chdir(project.root), closing(BuildSession(load(["x"]))) as session:
+        session.prepare()
+        session.maker.stages["x"] = {"run": Stage("lends/1", lend_at_once, asks=True)}
+        runner = RoomRunner(session, {*range(count)}, count, ReporterGroup([]), go_on=True)
+        runner.run_tasks(None)
+        assert runner.statuses == dict.fromkeys(range(count), BUILT)
