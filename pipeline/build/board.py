@@ -87,7 +87,7 @@ class Board:
         """Wait for the next target to make; None when there will be none."""
         with self._changed:
             while not self.stopping:
-                i = self._next_target() if self._running < self._places else None
+                i = self._next_target() if self._has_place() else None
                 if i is not None:
                     self._running += 1
                     if not self._session.maker.stage(self._session.graph.targets[i]).asks or self._may_ask(i):
@@ -195,9 +195,13 @@ class Board:
         starting = not self.stopping and self._threads > len(self._lending)
         for i in sorted(self._returning):
             is_paused = self._session.is_paused(self._session.graph.targets[i])
-            if not is_paused and self._running < self._places and self._schedule.take_back(i, starting):
+            if not is_paused and self._has_place() and self._schedule.take_back(i, starting):
                 self._returning.pop(i).put(None)
                 self._note_returned(i)
+
+    def _has_place(self) -> bool:
+        """Check if one more target may be taken; those that are only to be told yet have ended."""
+        return self._running - len(self._untold) - len(self._told) < self._places
 
     def _note_returned(self, i: int) -> None:
         self._lending.discard(i)

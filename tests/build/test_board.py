@@ -1,9 +1,10 @@
 """The queue of a build: what must be told before more may start is told, however events and rounds of news overlap."""
 
 from contextlib import chdir, closing
+from threading import Thread
 
-from kit.project import Project
-from kit.tree_runs import small_search
+from kit.project import PATIENCE, Project
+from kit.tree_runs import SPEC, small_search
 
 from pipeline.build.board import Board
 from pipeline.build.project import load
@@ -27,3 +28,20 @@ def test_a_round_of_news_frees_only_what_waits_for_targets_that_it_told(project:
         board.release_told()
         ended = [(target.stage, said) for target, said in board.news() if isinstance(said, Outcome)]
         assert {"implement", "sweep", "promote"} <= {stage for stage, said in ended if said.status == SKIPPED}
+
+
+def test_what_is_only_to_be_told_yet_has_no_place_for_which_another_waits(project: Project) -> None:
+    small_search(project).spec("y", SPEC)
+    with chdir(project.root), closing(BuildSession(load(["x", "y"]))) as session:
+        session.prepare()
+        targets = session.graph.targets
+        board = Board(session, {*range(len(targets))}, threads=1, go_on=True)
+        while (i := board.take()) is not None and targets[i].stage != "assign":
+            board.hand_in(i, Outcome(BUILT))
+        assert i is not None
+        board.hand_in(i, Outcome(BUILT))
+        taken: list[int | None] = []
+        thread = Thread(target=lambda: taken.append(board.take()), daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert [targets[i].run for i in taken if i is not None] == ["y"]
