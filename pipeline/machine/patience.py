@@ -103,7 +103,7 @@ class Service:
             is_paused = job.is_paused()
             with self._lock:
                 if not is_paused and self._may_be_tried():
-                    self._is_tried = self._trouble is not None
+                    self._is_tried = self._is_tried or self._trouble is not None
                     return self._trouble
             with job.lend_place():
                 announced = self._await_change(job, role, announced)

@@ -104,6 +104,26 @@ def test_a_service_that_was_given_up_is_not_tried_again(job: Callable[..., Job])
     assert outage.value.reason == "model_unavailable"
 
 
+def test_one_caller_tries_though_another_has_had_an_answer_meanwhile(job: Callable[..., Job]) -> None:
+    service, came = Service(), Event()
+
+    def come() -> None:
+        with service.turn(job(9.0), "coder"):
+            came.set()
+
+    with service.turn(job(9.0), "coder") as begun_before:
+        begun_before.failed(RefusedTry("server", "502", 0.01))
+        with service.turn(job(9.0), "coder"):
+            begun_before.succeeded()
+            with service.turn(job(9.0), "coder") as other:
+                other.failed(RefusedTry("server", "502", 0.01))
+            thread = Thread(target=come)
+            thread.start()
+            assert not came.wait(0.3)
+    thread.join()
+    assert came.is_set()
+
+
 def test_a_success_is_the_end_of_it(job: Callable[..., Job]) -> None:
     service = Service()
     with service.turn(job(9.0), "coder") as one, service.turn(job(9.0), "coder") as other:
