@@ -5,8 +5,8 @@ States of a target:
     looked at -> fresh       its receipt has this key, and its outputs are as recorded
     looked at -> busy        another thread makes the same key; it is looked at again after that
     looked at -> recalled    the store has the result, and the user has not said `forget`
+    looked at -> crowded     it asks models, and as many of its run do as may: it is looked at again after one of those
     looked at -> running     none of these
-    running   -> crowded     it asks models, and too many of the build do: it is looked at again after one of those
     running   -> running     the attempt failed, and its limits allow another; or a disk is full, and it has patience
     running   -> built       the outputs are in the store and in place
     running   -> built       with a file that it was planned without: not stored, and made again by the next build
@@ -55,7 +55,7 @@ class Busy(Exception):
 
 
 class Crowded(Exception):
-    """Refusal to run what asks models, while as many targets do as may."""
+    """Refusal to run what asks models, while as many targets of its run do as may."""
 
 
 class Maker:
@@ -201,12 +201,12 @@ class Maker:
         target, attempt = work.target, start - waits
         stage = self.stage(target)
         folder, say = self.stores[target.run].folder, partial(self.say, target)
-        steps_back = partial(self.lend_place, target), partial(self.is_paused, target)
         unplanned: list[str] = []
         with Staging(target, stage.own_folder, start) as staged:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             shared = (self.processes, self.workers, self.kept, folder)
-            job = Job(target, reads, writes, log, *shared, say, unplanned.append, *steps_back)
+            job = Job(target, reads, writes, log, *shared, say, unplanned.append)
+            job = job._replace(lend_place=partial(self.lend_place, target), is_paused=partial(self.is_paused, target))
             self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done

@@ -69,7 +69,7 @@ CALIBRATION_PREFIX = "calibrate"  # begins the names of targets that measure the
 
 ASKING_STAGES = ("idea", "implement")  # stages that ask models
 CANDIDATE_STAGES = ("implement", "test", "checks", "sweep", "row")  # stages that make a candidate and measure it
-PAID_STAGES = (*ASKING_STAGES[:1], *CANDIDATE_STAGES)  # stages that cost; a retry keeps the idea, which has not failed
+PAID_STAGES = ("idea", *CANDIDATE_STAGES)  # stages that cost money or hours
 SCORING_STAGES = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
 FIRST_PART, REST_PART, HOLDOUT_PART = "first", "rest", "holdout"  # parts of a sweep: which blocks
 
