@@ -12,7 +12,7 @@ States of a target:
     todo      -> held        it costs, and its run is paused
     held      -> todo        the run goes on
     taken     -> crowded     `set_aside_asker`: it would ask a model, and as many do, or wait for one, as may
-    crowded   -> todo        one of those has ended
+    crowded   -> todo        one of its run has ended
     taken     -> lending     `lend_place`: it waits for what is out, and others may have its place
     lending   -> taken       `take_back`: there is a place for it again, and its run is not paused
     todo      -> left out    one above it failed, was left out, or is ignored by the user
@@ -252,7 +252,10 @@ class Board:
         self._schedule.release(i)
         self._askers.discard(i)
         self._admit_returning()  # before those that are new
-        if (j := min(filter(self._may_ask, self._crowded), default=None)) is not None:
+        run = self._session.graph.targets[i].run
+        beside = [j for j in self._crowded if self._session.graph.targets[j].run == run and self._may_ask(j)]
+        if beside:  # of its own run alone: that of another may be paused, and would free no more
+            j = min(beside)
             self._crowded.discard(j)  # if it asks nobody after all, its own end frees the next
             self._schedule.make_ready(j)
         for key in [key for key in self._aside if key not in self._session.maker.making]:

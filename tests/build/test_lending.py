@@ -12,6 +12,7 @@ from pipeline.build.runner import RoomRunner
 from pipeline.build.session import BuildSession
 from pipeline.core.outcome import BUILT, FAILED, Outcome
 from pipeline.machine.job import Job, Stage
+from pipeline.store.steering import PAUSED, SteeringLog, append_request
 from pipeline.views.reporters import ReporterGroup
 
 STEPS = """\
@@ -60,3 +61,32 @@ def test_threads_that_are_wanted_while_the_first_ones_start_are_started_once(pro
         runner = RoomRunner(session, {*range(count)}, count, ReporterGroup([]), go_on=True)
         runner.run_tasks(None)
         assert runner.statuses == dict.fromkeys(range(count), BUILT)
+
+
+def test_what_may_not_ask_in_a_paused_run_keeps_no_other_run_from_asking(project: Project) -> None:
+    for run, names in (("x", "abc"), ("y", "de")):
+        steps = [f'  {name}: {{run: "echo {name} > {{out}}", writes: {name}.txt}}\n' for name in names]
+        project.spec(run, "".join(["kind: steps\nsteps:\n", *steps]))
+    with chdir(project.root), closing(BuildSession(load(["x", "y"]))) as session:
+        session.prepare()
+        asking = {"run": Stage("asks/1", lend_at_once, asks=True, paid=True)}
+        session.maker.stages.update(x=asking, y=asking)
+        session.steering["x"] = SteeringLog("x")
+        board = Board(session, {*range(5)}, threads=1, go_on=True)
+        a, b, c, d, e = (session.graph.index[name] for name in ("x:a", "x:b", "x:c", "y:d", "y:e"))
+        for i in (a, b, c, d, e):
+            assert board.take() == i
+            if board.admit_asker(session.graph.targets[i]):
+                board.lend_place(i)
+            else:
+                board.set_aside_asker(i)
+        board.take_back(a)
+        board.hand_in(a, Outcome(BUILT))
+        append_request("x", PAUSED)
+        board.take_back(d)
+        board.hand_in(d, Outcome(BUILT))
+        taken: list[int | None] = []
+        thread = Thread(target=lambda: taken.append(board.take()), daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert taken == [e]
