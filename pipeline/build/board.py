@@ -170,10 +170,10 @@ class Board:
             self._lending.add(i)
             self._running -= 1
             self._schedule.release(i)
-            self._admit_returning()
-            self._changed.notify_all()
             is_short = not self.stopping and self._threads - len(self._lending) < self._places
             self._threads += is_short
+            self._admit_returning()
+            self._changed.notify_all()
             return is_short
 
     def take_back(self, i: int) -> None:
