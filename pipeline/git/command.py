@@ -13,8 +13,9 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 
+from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
 from pipeline.errors import cut_text
-from pipeline.machine.failures import full_disk
+from pipeline.machine.failures import FROM_OUTSIDE, full_disk
 from pipeline.machine.process import has_ended, set_variables, signal_group
 from pipeline.store.flock import file_lock
 
@@ -93,6 +94,14 @@ class GitProblem(Exception):
     """A failure of git: one line that says what and where."""
 
 
+class GitOutage(GitProblem):
+    """An outage of git itself, which says nothing of what it was asked to do.  `reason`: one of OUTAGE_WORDS."""
+
+    def __init__(self, why: str, reason: str) -> None:
+        super().__init__(why)
+        self.reason = reason
+
+
 class CandidateProblem(GitProblem):
     """A fault of the candidate, not of the tool: recorded as its failure."""
 
@@ -150,7 +159,7 @@ def _run(
     except FileNotFoundError as error:
         if cwd and not os.path.isdir(cwd):
             raise GitProblem(f"{cwd}: is gone") from error
-        raise GitProblem("git was not found; a tree search needs it: install git") from error
+        raise GitOutage("git was not found; a tree search needs it: install git", PROGRAM_MISSING) from error
     try:
         out, errors = child.communicate(stdin, timeout)
     except subprocess.TimeoutExpired as error:
@@ -161,6 +170,8 @@ def _run(
         why = f"git {words[0]}: {_error_line(errors) or f'ended with {child.returncode}'}"
         if _lacked_room(words[0], errors, [cwd or ".", *filter(None, map(env.get, ("GIT_DIR", "GIT_INDEX_FILE")))]):
             raise OSError(errno.ENOSPC, why, env.get("GIT_DIR", cwd))
+        if -child.returncode in FROM_OUTSIDE:
+            raise GitOutage(f"{why}: it was killed from outside, as for want of memory", KILLED_FROM_OUTSIDE)
         raise GitProblem(why)
     return out
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from pipeline.core.graph import JUNK_FOLDERS
 from pipeline.core.text import join_names
-from pipeline.git.command import STATUS, GitProblem, git, repository_lock, split_names, users_git
+from pipeline.git.command import STATUS, GitOutage, GitProblem, git, repository_lock, split_names, users_git
 from pipeline.git.objects import (
     EPOCH,
     has_commit,
@@ -134,6 +134,8 @@ def locate_repo(path: str) -> RepoLocation:
         raise GitProblem(f"{path}: {'is a file' if os.path.exists(folder) else 'does not exist'}; repo: names a folder")
     try:
         bare, within = _rev_parse(folder, "--is-bare-repository", "--is-inside-git-dir").split()
+    except GitOutage as outage:
+        raise GitOutage(f"{path}: {outage}", outage.reason) from outage
     except GitProblem as problem:
         if "not a git repository (or any" in str(problem):
             return RepoLocation(folder)

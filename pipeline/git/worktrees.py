@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from typing import NamedTuple
 
-from pipeline.git.command import STATUS, TIMEOUT, GitProblem, checked_sha, git, repository_lock
+from pipeline.git.command import STATUS, TIMEOUT, GitOutage, GitProblem, checked_sha, git, repository_lock
 from pipeline.store.files import write_all, write_whole
 from pipeline.store.flock import LOCK_PATIENCE, file_lock
 from pipeline.store.folders import delete_tree, make_removable, read_file_text, remove_file, walk_folders
@@ -155,6 +155,9 @@ class Worktrees:
         made = Worktree(self.repo, path, register_worktree(self.repo, path, commit))
         try:
             _write_files(made, commit, lock)
+        except GitOutage:
+            self._delete(path)
+            raise
         except GitProblem as problem:
             self._delete(path)
             raise GitProblem(f"{path}: the worktree cannot be made: {problem}") from problem

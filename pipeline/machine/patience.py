@@ -27,6 +27,9 @@ from pipeline.machine.job import Job, StageOutage
 from pipeline.machine.process import BuildStopping, Processes
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+FIRST_ASKED_PAUSE = (
+    0.01  # at least, however little a service asks for: else one that asks for none has a storm of tries
+)
 
 
 class RefusedTry(NamedTuple):
@@ -47,9 +50,9 @@ class Trouble(NamedTuple):
     over: bool = False
 
 
-def pause_after(tries: int) -> float:
+def pause_after(tries: int, first: float = FIRST_PAUSE) -> float:
     """Seconds to wait after so many tries: twice as long each time, up to a limit."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(tries - 1, 16))
+    return min(LONGEST_PAUSE, first * 2.0 ** min(tries - 1, 16))
 
 
 def trouble_after(before: Trouble | None, refusal: RefusedTry, now: float, patience: float) -> Trouble:
@@ -58,7 +61,8 @@ def trouble_after(before: Trouble | None, refusal: RefusedTry, now: float, patie
     left = since + patience - now
     if left <= 0 or (refusal.after is not None and refusal.after > left):
         return Trouble(since, tries, now, refusal, over=True)
-    pause = min(pause_after(tries), left) if refusal.after is None else refusal.after
+    own = pause_after(tries, FIRST_PAUSE if refusal.after is None else FIRST_ASKED_PAUSE)
+    pause = max(refusal.after or 0.0, min(own, left))
     return Trouble(since, tries, now + pause, refusal)
 
 

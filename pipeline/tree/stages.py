@@ -2,7 +2,8 @@
 
 The code (`tree.sweep/1`) is part of every recipe.  Raise its number when a stage would make other outputs from the same
 inputs; codes of stages that decide are in `run/decisions.py`, in DECIDERS.  A GitProblem becomes a StageFailed with a
-line for people: it is the fault of the tool or of the disk, and nobody's result."""
+line for people: it is the fault of the tool or of the disk, and nobody's result.  A git that was killed from outside is
+an outage, like any other command: the stage begins again, and finds what it has paid for in its journal."""
 
 from __future__ import annotations
 
@@ -11,14 +12,16 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 from pipeline.core.graph import Target
-from pipeline.git.command import GitProblem
-from pipeline.machine.job import Job, Stage, StageFailed
+from pipeline.git.command import GitOutage, GitProblem
+from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
+from pipeline.machine.process import BuildStopping
 from pipeline.tree.holdout import holdout_stage
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
 from pipeline.tree.rules.positions import ASKING_STAGES, PAID_STAGES
 from pipeline.tree.run.baseline import given_stage
+from pipeline.tree.run.command import Kills
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.ideas import idea_stage, recorded_ideas_stage
 from pipeline.tree.run.implement import by_hand_stage, implement_stage
@@ -52,16 +55,22 @@ _DAMAGED = re.compile(r"\bcorrupt|is empty|unable to (?:read|unpack)|bad object|
 
 
 def _fail_on_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
-    """Turn a GitProblem of a stage into a StageFailed."""
+    """Turn a GitProblem of a stage into a StageFailed; where git was killed from outside, begin the stage again."""
 
     @wraps(do)
     def guarded(job: Job) -> None:
-        try:
-            do(job)
-        except GitProblem as problem:
-            damaged = _DAMAGED.search(str(problem))
-            how = f"; remove runs/{job.target.run}/repo.git and build again: it is made again" if damaged else ""
-            raise StageFailed(f"{problem}{how}", 2) from problem
+        kills = Kills(job.target.limits.patience or 0.0)
+        while True:
+            try:
+                return do(job)
+            except GitOutage as outage:
+                if job.processes.stopping:
+                    raise BuildStopping from outage
+                kills.wait(job, str(outage), StageOutage(f"{outage}; build again", outage.reason))
+            except GitProblem as problem:
+                damaged = _DAMAGED.search(str(problem))
+                how = f"; remove runs/{job.target.run}/repo.git and build again: it is made again" if damaged else ""
+                raise StageFailed(f"{problem}{how}", 2) from problem
 
     return guarded
 

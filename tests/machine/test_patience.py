@@ -37,6 +37,15 @@ def test_nothing_is_tried_after_patience_is_over_nor_before_a_service_wants_it(
     assert isinstance(known, Trouble)
 
 
+@pytest.mark.parametrize("after", [None, 0.0, 0.05, 5.0])
+def test_however_little_a_service_asks_for_it_is_not_stormed(after: float | None) -> None:
+    now, known, tries = 0.0, None, 0
+    while (known is None or not known.over) and tries < PATIENCE:
+        known = trouble_after(known, RefusedTry("rate limit", "out", after), now, PATIENCE)
+        now, tries = known.until, tries + 1
+    assert tries < 3 * PATIENCE / LONGEST_PAUSE
+
+
 @pytest.fixture
 def job(processes: Processes, tmp_path: Path) -> Callable[[float], Job]:
     def make(patience: float, said: Callable[[str | Wait], None] = lambda _: None) -> Job:

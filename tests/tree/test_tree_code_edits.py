@@ -80,6 +80,8 @@ def test_what_an_answer_says_is_what_the_files_become(text: str, contents: dict[
         (block("/etc/passwd", "", "y\n"), "'/etc/passwd' is no path"),
         (block(".GIT/hooks/x", "", "y\n"), "is a file of git itself"),
         (block("a\0b", "", "y\n"), "has a character that no path"),
+        (block("new", "", "y\n") + block("new/b", "", "y\n"), "line 7: new/b: new cannot be both a file and a folder"),
+        (block("new/b", "", "y\n") + block("new", "", "y\n"), "line 7: new: new cannot be both a file and a folder"),
         ("new.py\n```\nx = 1\n", "the block of new.py is not closed: the answer was cut off"),
         (block("a.py", "one\n", "1\n") + "```diff\n--- a/a.py\n+++ b/a.py\n```\n", "in one form"),
         ("x" * (LONGEST_ANSWER + 1), "8000001 characters; 8000000 is most"),

@@ -1,6 +1,7 @@
 """A search is true at every moment: manifest, summary, events and lines while it goes on, and after a kill."""
 
 import json
+import os
 import re
 import signal
 import time
@@ -10,14 +11,16 @@ from typing import Any
 
 import pytest
 from kit.project import Project
-from kit.tree_runs import config_of, manifest_of, small_search
+from kit.tree_runs import SPEC, config_of, manifest_of, searched, small_search
 from test_cascade import until
 from test_tree_paired import search as by_blocks
 
 from pipeline.store.receipts import Receipts
+from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.markdown import display_width
 from pipeline.tree.report.summary import summary_text
+from pipeline.tree.rules.positions import RunLayout
 from pipeline.tree.run.records import dump_record, lives_of, read_events
 
 MANIFEST, EVENTS = "runs/x/manifest.json", "runs/x/events.jsonl"
@@ -52,6 +55,28 @@ def test_what_is_written_in_parts_is_what_a_whole_fold_would_be(project: Project
         assert project.read(MANIFEST).encode() == whole
         project.write("ideas/05/idea.md", "IDEA: Another.\n\nRATIONALE: r\n\nREQUIRED_CHANGES:\n- a\n")
         project.call("forget", "x:d1.n0.i1.sweep")
+
+
+def test_an_assignment_that_nobody_has_told_of_yet_is_in_the_manifest(project: Project) -> None:
+    """It is put in place by a thread, and the manifest may be written before the coordinator hears of that."""
+    searched(project)
+    config, lives = config_of(project), lives_of(events(project))
+    with chdir(project.root):
+        path = RunLayout("x").of_depth(1, "assigned.json")
+        os.rename(path, f"{path}.later")
+        live = LiveManifest("x", config, lives)
+        live.fold()
+        os.rename(f"{path}.later", path)
+        live.renew_nodes()
+        assert live.fold() == fold_manifest("x", config, lives)
+
+
+def test_fewer_ideas_than_were_assigned_when_it_was_interrupted(project: Project) -> None:
+    searched(project)
+    (project.root / RunLayout("x").of_depth(1, "promoted.json")).unlink()
+    project.spec("x", SPEC.replace("ideas_per_node: 2", "ideas_per_node: 1"))
+    assert {name for name in manifest_of(project)["evaluations"] if name.endswith("i1")} == set()
+    assert project.call("run", "x").code == 0
 
 
 @pytest.mark.parametrize("moment", [2, 5, 8, 11, 14, 19])

@@ -11,6 +11,7 @@ from contextlib import chdir, contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from shutil import which
 from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
@@ -392,6 +393,34 @@ def test_a_sweep_that_is_killed_again_and_again_stops_the_run_when_the_others_ar
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
     assert not events(search, "failed")
+
+
+# -- git itself that is killed from outside
+
+GIT = """#!/bin/sh
+case " $* " in *" WORD "*) mv PLACE/armed PLACE/spent 2>/dev/null && kill -9 $$;; esac
+exec REAL "$@"
+"""
+
+
+@pytest.mark.parametrize("word", ["add", "diff-tree", "reset"])
+def test_a_git_that_was_killed_is_nobodys_failure(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str
+) -> None:
+    text = GIT.replace("WORD", word).replace("PLACE", str(project.root)).replace("REAL", str(which("git")))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").write_text(text)
+    (tmp_path / "bin/git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    project.write("agent.coder", 'echo gain=12 > plus/a; touch "$project/armed"\n')
+    project.write("by_hand/d0.n0.i0.md", idea("a"))
+    roles = {"ideas": {"backend": "manual", "folder": "by_hand"}, "coder": agent("coder")}
+    search = Search(project, {}, roles=roles, patience="1h")
+    search.build()
+    assert (project.root / "spent").exists()
+    assert [wait["kind"] for wait in events(search, "waiting")] == ["killed"]
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert len(project.read("runs/x/eval/d0.n0.i0/calls.jsonl").splitlines()) == 1
 
 
 def mending_search(project: Project, coder: str, tests: str, **keys: Any) -> Search:

@@ -102,12 +102,16 @@ class LiveManifest:
         return slot in self._entries and self._entries[slot]["status"] in (COMPLETED, FAILED)
 
     def fold(self) -> Record:
-        """The manifest as it is now."""
+        """The manifest as it is now.
+
+        An assignment may be in place before the coordinator has heard of it: its slots have no entries yet."""
+        assigned = [str(slot) for slot in self._records.assigned_slots]
+        self._stale |= {name for name in assigned if name not in self._entries}
         self._refresh(sorted(self._stale | self._relived))
         self._events.read_on()
         if self._nodes is None:
             self._nodes = node_entries(self._records)
-        entries = {str(slot): self._entries[str(slot)] for slot in self._records.assigned_slots}
+        entries = {name: self._entries[name] for name in assigned}
         calls = {name: path for found in self._calls.values() for name, path in found.items()}
         return whole_manifest(self._records, self._nodes, entries, calls, self._events.events)
 

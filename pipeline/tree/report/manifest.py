@@ -363,10 +363,12 @@ def _budget_state(records: RunRecords, evaluations: Mapping[str, Record]) -> Rec
     depths = len(records.promotions)
     over: Record = next(reversed(records.promotions.values()), {"spent": {}, "stop_reason": None})
     if under_way := None if over["stop_reason"] else records.assignments.get(depths):
-        ended = {name: each["spent"] for name in under_way["reserved"] if (each := evaluations[name])["spent"]}
+        # fewer ideas may be wanted by now than were assigned
+        reserved = [name for name in under_way["reserved"] if name in evaluations]
+        ended = {name: each["spent"] for name in reserved if (each := evaluations[name])["spent"]}
         ideas = {name: Spending(*under_way["spent"].get(f"{name}.idea", ())) for name in ended}
         spent = {**under_way["spent"], **{name: _without(Spending(**ended[name]), ideas[name]) for name in ended}}
-        ledger = ledger_of(records.config, [name for name in under_way["reserved"] if name not in ended], spent)
+        ledger = ledger_of(records.config, [name for name in reserved if name not in ended], spent)
     else:
         asked = {} if over["stop_reason"] else dict(_asked_ideas(records, depths))
         ledger = ledger_of(records.config, spent={**over["spent"], **asked})

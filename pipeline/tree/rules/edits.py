@@ -10,7 +10,7 @@ until it was checked: it is read line by line, once, and its paths stay inside t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -200,7 +200,7 @@ def contents_after(
     contents: dict[str, bytes] = {}
     mistakes: list[str] = []
     for edit in edits:
-        wrong = path_mistake(edit.path) or refuse(edit.path)
+        wrong = path_mistake(edit.path) or refuse(edit.path) or _clash(edit.path, contents)
         if not wrong:
             old = contents.get(edit.path) if edit.path in contents else read(edit.path)
             new, wrong = _after(edit, old)
@@ -208,6 +208,15 @@ def contents_after(
         if wrong:
             mistakes.append(f"line {edit.line}: {cut_text(edit.path)}: {wrong}")
     return contents, mistakes[:MOST_MISTAKES]
+
+
+def _clash(path: str, contents: Iterable[str]) -> str:
+    """The reason why a path cannot stand beside those that were written before it; else empty."""
+    file = next((other for other in contents if path.startswith(f"{other}/")), "")
+    within = next((other for other in contents if other.startswith(f"{path}/")), "")
+    if file or within:
+        return f"{cut_text(file or path)} cannot be both a file and a folder"
+    return ""
 
 
 def _after(edit: Edit, old: bytes | None) -> tuple[bytes, str]:

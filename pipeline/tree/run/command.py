@@ -114,7 +114,7 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
         return NOTHING_RAN._replace(why=why)
     # a root that cannot be measured is no result: its target fails, and the next build tries it again
     retries = job.target.limits.retries if isinstance(request.where, EvalSlot) else 0
-    seconds, attempt, kills = 0.0, 0, _Kills(job.target.limits.patience or 0.0)
+    seconds, attempt, kills = 0.0, 0, Kills(job.target.limits.patience or 0.0)
     while True:
         begun = time.monotonic()
         with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
@@ -136,8 +136,8 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
 MOST_KILLS = 3
 
 
-class _Kills:
-    """Commands of one target that were killed from outside, or had no room for a while."""
+class Kills:
+    """Counts commands of one target that were killed from outside, or had no room for a while."""
 
     def __init__(self, patience: float) -> None:
         self._count, self._pauses = 0, Pauses(patience)
@@ -152,17 +152,24 @@ class _Kills:
             raise BuildStopping
         if not once.outage and full_disk([job.log]):
             raise NoRoom(why)
-        if once.outage and signal_of(Exit(once.exit)) not in FROM_OUTSIDE:
-            raise StageOutage(f"{why}; build again", PROGRAM_MISSING)
+        if not once.outage:
+            self.wait(job, why, NoRoom(why))
+            return
+        is_killed = signal_of(Exit(once.exit)) in FROM_OUTSIDE
+        self.wait(job, why, StageOutage(f"{why}; build again", KILLED_FROM_OUTSIDE if is_killed else PROGRAM_MISSING))
+
+    def wait(self, job: Job, why: str, end: StageOutage) -> None:
+        """Wait, as long as that may help; else raise `end`."""
+        if end.reason == PROGRAM_MISSING:
+            raise end
         self._count, seconds = self._count + 1, self._pauses.next_pause()
         if self._count > MOST_KILLS or seconds is None:
-            raise StageOutage(f"{why}; build again", KILLED_FROM_OUTSIDE) if once.outage else NoRoom(why)
-        wait = Wait(job.target.stage, "killed" if once.outage else "disk full", why, seconds)
-        job.say(wait)
-        sleep_until(job.processes, SimpleQueue(), wait.seconds)
+            raise end
+        job.say(Wait(job.target.stage, "killed" if end.reason == KILLED_FROM_OUTSIDE else "disk full", why, seconds))
+        sleep_until(job.processes, SimpleQueue(), seconds)
 
 
-def _outage_reason(once: CheckoutRun, request: CommandRequest, kills: _Kills) -> str:
+def _outage_reason(once: CheckoutRun, request: CommandRequest, kills: Kills) -> str:
     """Reason why a run says nothing of the candidate; empty if it does.
 
     If there is room each time that it has ended, it is at last taken for what fills the disk."""

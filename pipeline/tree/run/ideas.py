@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipeline.core.outcome import DISK_FULL, MODEL_UNAVAILABLE, Wait
 from pipeline.errors import NO_ROOM
+from pipeline.git.command import GitOutage
 from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, watch_room
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
@@ -139,7 +140,7 @@ class RoleAsker(NamedTuple):
         self.when_room(calls[0].role, lambda: self.calls.append(*calls))
 
     def when_room(self, role: str, do: Callable[[], T]) -> T:
-        """Do what an answer is kept by, again and again while a disk is full."""
+        """Do what an answer is kept by, again and again while a disk is full or git is killed."""
         pauses = Pauses(self.job.target.limits.patience or 0.0)
         while True:
             try:
@@ -147,8 +148,13 @@ class RoleAsker(NamedTuple):
             except OSError as error:
                 if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
                     raise
-                self.job.say(Wait(role, "disk full", describe_unwritten(error), seconds))
-                sleep_until(self.job.processes, SimpleQueue(), seconds)
+                wait = Wait(role, "disk full", describe_unwritten(error), seconds)
+            except GitOutage as outage:
+                if (seconds := pauses.next_pause()) is None:
+                    raise
+                wait = Wait(role, "killed", str(outage), seconds)
+            self.job.say(wait)
+            sleep_until(self.job.processes, SimpleQueue(), wait.seconds)
 
     def question(self, role: str, prompt: str, where: str) -> Question:
         return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)

@@ -315,7 +315,7 @@ class _Work:
         only_writes = context_tokens(self.asking.roles["coder"]) > 0
         try:
             is_empty = not answer.patch and read_answer(answer.text, only_writes).is_empty
-            return is_empty and self._change(worktree) == before
+            return is_empty and self.asking.when_room("coder", lambda: self._change(worktree)) == before
         except CandidateProblem:
             return False
 
