@@ -160,10 +160,12 @@ class BranchModule(Protocol):
 
 
 class Retry(Protocol):
-    """Targets to be forgotten, and lines about what is done again and what that costs."""
+    """Targets to be forgotten, the places they are of, and lines about what is done again and what that costs."""
 
     @property
     def forget(self) -> Sequence[str]: ...
+    @property
+    def slots(self) -> Sequence[str]: ...
     @property
     def lines(self) -> Sequence[str]: ...
 

@@ -42,6 +42,7 @@ from pipeline.errors import SpecError
 from pipeline.machine.lock import HEARTBEAT_PERIOD, LEAST_PATIENCE, Takeover, lock_runs
 from pipeline.store.noop import up_to_date
 from pipeline.store.receipts import FORGOTTEN, ReceiptLine, Receipts
+from pipeline.store.steering import RETRIED, append_request
 
 STALE_HELP = "take the run over from a process that has not been heard of for S seconds"
 opt_stale = option("lock_stale_seconds", STALE_HELP, None, "S")
@@ -245,6 +246,7 @@ class RetryCommand(NewCommand):
             print("\n".join(retry.lines), flush=True)
             if not builds:
                 return 0
+            append_request(plan.run, RETRIED, slots=[*retry.slots])
             with closing(Receipts(plan.run)) as receipts:
                 receipts.append([ReceiptLine(name, FORGOTTEN, {}) for name in retry.forget])
                 receipts.sync()

@@ -58,7 +58,8 @@ class Wait(NamedTuple):
 
     @property
     def line(self) -> str:
-        return f"{self.role}: {self.why}; tried again in {duration(self.seconds)}"
+        who = f"{self.role}: "
+        return f"{who}{self.why.removeprefix(who)}; tried again in {duration(self.seconds)}"
 
 
 def needs_message(names: Sequence[str]) -> str:

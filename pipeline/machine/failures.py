@@ -237,12 +237,17 @@ def _service_kind(failure: FailureFacts) -> str:
     return next((kind for pattern, kind in words if pattern.search(failure.said)), "")
 
 
+def refusal_text(kind: str) -> str:
+    """An outage of a service in words: one that cannot be reached has refused nothing."""
+    return "the service cannot be reached" if kind == "network" else f"the service refuses ({kind})"
+
+
 def find_outage(failure: FailureFacts) -> Outage | None:
     """The outage that a failure is; None where it is the candidate's own."""
     if found := next((outage for fits, outage in _ENDS if fits(failure)), None):
         return found
     if kind := _service_kind(failure):
-        return Outage(kind, f"the service refuses ({kind})")
+        return Outage(kind, refusal_text(kind))
     if failure.asked and failure.ended.code == NOT_NOW:
         return _NOT_NOW
     return _GARBLED if failure.garbled else None

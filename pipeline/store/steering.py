@@ -24,7 +24,7 @@ from pipeline.store.files import append_lines, whole_lines, write_all, write_who
 from pipeline.store.flock import file_lock
 from pipeline.store.noop import folder
 
-PAUSED, RESUMED, IDEA_GIVEN, ANSWERED = "paused", "resumed", "idea_given", "answered"
+PAUSED, RESUMED, IDEA_GIVEN, ANSWERED, RETRIED = "paused", "resumed", "idea_given", "answered", "retried"
 STEERING_LOG = "steering.jsonl"
 LATEST = 253402300800.0  # seconds, the year 10000: a time after that cannot be told
 

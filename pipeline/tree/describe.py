@@ -14,9 +14,11 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.text import duration, plural
-from pipeline.tree.rules.positions import SCORING_STAGES, RunLayout, depth_of
+from pipeline.tree.rules.beam import COMPLETED, FAILED
+from pipeline.tree.rules.positions import SCORING_STAGES, RunLayout, depth_of, parse_slot
 from pipeline.tree.rules.prompts import DEFAULT_REPAIRS
 from pipeline.tree.rules.scoring import PAIRED
+from pipeline.tree.run.records import load_if_intact
 from pipeline.tree.spec.roles import PAID_BACKENDS, is_price_unknown
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.evidence import FEWEST_BLOCKS
@@ -119,11 +121,27 @@ def _past_cost_text(run: str) -> str:
     """The cost of one evaluation of the run so far; empty before any was paid for."""
     from pipeline.tree.report.money import fold_money, format_bill
 
-    money = fold_money(run, ())
-    slots = len(money["over_time"])
-    if not slots:
+    money, before, ended = fold_money(run, ()), 0.0, []
+    for each in money["over_time"]:
+        usd, before = each["usd"] - before, each["usd"]
+        if _has_ended(run, each["eval_id"]):
+            ended.append(usd)
+    if not money["over_time"]:
         return ""
-    return f"{format_bill(money)} for {plural(slots, 'evaluation')}, {money['usd'] / slots:.4f} USD for one"
+    if not ended:
+        return f"{format_bill(money)}; no evaluation has ended"
+    begun = len(money["over_time"]) - len(ended)
+    more = f" and {begun} begun" if begun else ""
+    return (
+        f"{format_bill(money)} for {plural(len(ended), 'evaluation')}{more}, {sum(ended) / len(ended):.4f} USD for one"
+    )
+
+
+def _has_ended(run: str, slot: str) -> bool:
+    """Check if the last of what was paid for a slot has been measured, or has failed."""
+    at = RunLayout(run)
+    records = (load_if_intact(at.of_eval(parse_slot(slot), name)) for name in ("summary.json", "pairs.json"))
+    return any(found and found["status"] in (COMPLETED, FAILED) for found in records)
 
 
 def _verdicts_text(params: Mapping[str, Any]) -> str:

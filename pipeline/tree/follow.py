@@ -158,6 +158,8 @@ class TreeFollower(Follower):
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         self._count(target, outcome)
+        if outcome.status == FRESH and (ended_alike := _slot_name(target)) in self.started_slots:
+            self._slot_target_ended(ended_alike, target, outcome)
         if outcome.status not in (BUILT, RECALLED, FAILED):
             return
         self._announce()
@@ -207,7 +209,7 @@ class TreeFollower(Follower):
             if _ran_command(target):
                 self.last_end[slot] = max(outcome.end, self.last_end.get(slot, 0.0))
         elif target.name.endswith(f"{slot}.pairs") or target.stage in SCORING_STAGES:
-            self._log_end(slot, outcome.end)
+            self._log_end(slot, outcome.end, target.stage in SCORING_STAGES)
         if target.stage in SCORING_STAGES:
             self._log_score(slot)
 
@@ -332,7 +334,7 @@ class TreeFollower(Follower):
             ends = [found.end for name in names if (found := receipts.receipt(name))]
             if ends and self.manifest.has_ended(slot):
                 self.changed = True
-                self._log_end(slot, ends[0])
+                self._log_end(slot, ends[0], weighed=True)
                 self._log_score(slot)
         for depth in range(self.config["max_depth"]):
             promoted = load_if_intact(self.at.of_depth(depth, "promoted.json"))
@@ -340,12 +342,12 @@ class TreeFollower(Follower):
                 self.changed = True
                 self._log_promotion(depth)
 
-    def _log_end(self, slot: str, end: float) -> None:
+    def _log_end(self, slot: str, end: float, weighed: bool) -> None:
         """Log the end of an evaluation: once for each start, and once when all of it was recalled."""
         life, started = self.known.get(slot), slot in self.started_slots
         if life is None or life["task_state"] in (records.EVENT_COMPLETED, records.EVENT_FAILED):
             return
-        entry = self.manifest.entry(slot)
+        entry = self.manifest.ended_entry(slot, weighed)
         ended = records.EVENT_COMPLETED if entry["status"] == "completed" else records.EVENT_FAILED
         error = entry["error"] and {"why": entry["error"]["why"]}
         at = max(self.last_end.get(slot) or end, life["started_at"] or 0.0)
@@ -357,7 +359,7 @@ class TreeFollower(Follower):
         """Log the comparison of an evaluation, which by blocks is known later than its end."""
         if slot not in self.known:
             return
-        entry = self.manifest.entry(slot)
+        entry = self.manifest.ended_entry(slot, weighed=True)
         if entry["scoring_summary"]:
             self._log_event(records.EVENT_SCORED, slot, **score_fields(entry), **measured_fields(entry))
             recalled = slot not in self.started_slots

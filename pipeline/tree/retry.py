@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.core.graph import Target
-from pipeline.core.text import duration, plural
+from pipeline.core.text import duration, join_names, plural
 from pipeline.errors import SpecError
 from pipeline.models.calls import read_calls
 from pipeline.tree.accounts import scored_slots, slot_by_name
@@ -26,9 +26,10 @@ _COMMANDS = ("test", "checks", "sweep")
 
 
 class RetryPlan(NamedTuple):
-    """Targets to be forgotten, and lines about what is done again and what it cost the last time."""
+    """Targets to be forgotten, the slots they are of, and lines about what is done again and what it cost last time."""
 
     forget: tuple[str, ...]
+    slots: tuple[str, ...]
     lines: tuple[str, ...]
 
 
@@ -44,7 +45,10 @@ def plan_retry(run: str, targets: Sequence[Target], words: Sequence[str]) -> Ret
         target.name for target in targets if target.stage in CANDIDATE_STAGES and _slot_word(target) in map(str, slots)
     ]
     budget = planned_config(targets)["budget"]["usd"]
-    return RetryPlan(tuple(forget), (*_lines(run, slots), *(_budget_lines(run, budget) if slots and budget else ())))
+    lines = (*_lines(run, slots), *(_after_lines(run, slots, targets) if slots else ()))
+    return RetryPlan(
+        tuple(forget), tuple(map(str, slots)), (*lines, *(_budget_lines(run, budget) if slots and budget else ()))
+    )
 
 
 def _summary(run: str, slot: EvalSlot) -> Record | None:
@@ -71,9 +75,36 @@ def _lines(run: str, slots: Sequence[EvalSlot]) -> Iterator[str]:
     yield f"{run}: {plural(len(slots), 'evaluation')} failed and {'is' if len(slots) == 1 else 'are'} done again"
     for slot in slots:
         yield f"  {slot}: {clip_text((_summary(run, slot) or {'why': ''})['why'], 100)}"
-    yield f"  about {_cost(run, slots)}, by what they took the last time; their ideas stay"
+    yield f"  about {_past_cost(run, slots).text}, by what they took the last time; their ideas stay"
+
+
+def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target]) -> Iterator[str]:
+    """Lines on what follows from the results: at the most all below the first of their depths."""
     first = min(slot.depth for slot in slots)
-    yield f"  d{first} is decided anew with the results; where others are promoted, d{first + 1} and below is done anew"
+    below = [slot for slot in scored_slots(targets) if slot.depth > first]
+    later = _past_cost(run, below, with_ideas=True)
+    if not any(later):
+        yield f"  d{first} is decided anew with the results"
+        return
+    where = f"d{first + 1} and below"
+    if told := _told_roles(targets):
+        asked = f"the {'role' if len(told) == 1 else 'roles'} {join_names(told)} must know how each earlier idea ended"
+        yield f"  d{first} is decided anew with the results; in {where} {asked}: where one ends otherwise than before,"
+        yield f"  they are asked anew there, though the same be promoted: at most about {later.text} more"
+    else:
+        yield f"  d{first} is decided anew with the results; where others are promoted, {where} is done anew:"
+        yield f"  at most about {later.text} more"
+    yield f"  in all at most about {_past_cost(run, slots).plus(later).text}"
+
+
+def _told_roles(targets: Sequence[Target]) -> list[str]:
+    """The roles that are asked with the history of a node."""
+    read = {
+        stage: {port for target in targets if target.stage == stage for port, _ in target.reads}
+        for stage in ("idea", "implement")
+    }
+    asked = {"ideas": "before" in read["idea"], "planner": "context" in read["implement"]}
+    return [role for role, is_told in asked.items() if is_told]
 
 
 def _budget_lines(run: str, budget: float) -> Iterator[str]:
@@ -82,14 +113,31 @@ def _budget_lines(run: str, budget: float) -> Iterator[str]:
     yield f"  the bill keeps both: {format_bill(fold_money(run, ()))} up to now; a retry may take it beyond the budget"
 
 
-def _cost(run: str, slots: Sequence[EvalSlot]) -> str:
+class PastCost(NamedTuple):
+    """The cost of evaluations the last time; `unknown`: the calls of unknown price; `seconds`: of commands."""
+
+    calls: int
+    usd: float
+    unknown: int
+    seconds: float
+
+    def plus(self, other: PastCost) -> PastCost:
+        calls, usd = self.calls + other.calls, self.usd + other.usd
+        return PastCost(calls, usd, self.unknown + other.unknown, self.seconds + other.seconds)
+
+    @property
+    def text(self) -> str:
+        more = f" and {plural(self.unknown, 'call')} of unknown price" if self.unknown else ""
+        work = f"{duration(self.seconds)} of tests, checks and sweeps"
+        return f"{plural(self.calls, 'call')}, {self.usd:.2f} USD{more}, {work}"
+
+
+def _past_cost(run: str, slots: Sequence[EvalSlot], with_ideas: bool = False) -> PastCost:
     at = RunLayout(run)
-    paths = [path for slot in slots if os.path.exists(path := at.of_eval(slot, "calls.jsonl"))]
-    calls = [call for path in paths for call in read_calls(path)]
+    paths = [at.of_eval(slot, "calls.jsonl") for slot in slots]
+    paths += [at.idea(slot, "calls.jsonl") for slot in slots if with_ideas]
+    calls = [call for path in paths if os.path.exists(path) for call in read_calls(path)]
     records = [at.of_eval(slot, f"{name}.cost.json") for slot in slots for name in _COMMANDS]
-    costs = filter(os.path.exists, records)
-    seconds = sum(load_as(CommandCost, path).seconds for path in costs)
-    usd = f"{sum(call.usage.usd or 0.0 for call in calls):.2f} USD"
-    unknown = sum(call.usage.usd is None for call in calls)
-    more = f" and {plural(unknown, 'call')} of unknown price" if unknown else ""
-    return f"{plural(len(calls), 'call')}, {usd}{more}, {duration(seconds)} of tests, checks and sweeps"
+    seconds = sum(load_as(CommandCost, path).seconds for path in filter(os.path.exists, records))
+    usd = sum(call.usage.usd or 0.0 for call in calls)
+    return PastCost(len(calls), usd, sum(call.usage.usd is None for call in calls), seconds)

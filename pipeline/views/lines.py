@@ -41,6 +41,7 @@ STEERING_LINES = {
     "resumed": "{run} goes on",
     "idea_given": "{run}: an idea was given for {slot}",
     "answered": "{run}: {slot} was answered by hand",
+    "retried": "{run}: failed evaluations are done again",
 }
 
 
@@ -50,10 +51,11 @@ def steering_line(run: str, request: Mapping[str, Any]) -> str:
 
 
 def failure_lines(outcome: Outcome) -> list[str]:
-    """Lines under a failure: the end of its log, and where the rest is."""
+    """Lines under a failure: the end of its log, and where the rest is.  An outage is told in its line alone."""
     if outcome.status != FAILED or not outcome.log:
         return []
-    return [*(f"    {line}" for line in log_tail(outcome.log)), f"    log: {outcome.log}"]
+    tail = [] if outcome.outage else log_tail(outcome.log)
+    return [*(f"    {line}" for line in tail), f"    log: {outcome.log}"]
 
 
 def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:

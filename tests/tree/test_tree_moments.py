@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from kit.project import Project
+from kit.searches import agent
 from kit.tree_runs import SPEC, config_of, manifest_of, searched, small_search
 from test_cascade import until
 from test_tree_paired import search as by_blocks
@@ -188,3 +189,45 @@ def test_what_passed_and_did_not_become_a_node_is_not_called_promoted(project: P
     assert outcomes["d0.n0.i0"] == "promoted"
     assert outcomes["d0.n0.i1"] == "passed, outranked"
     assert "| passed, outranked " in summary_text(manifest)
+
+
+ENDS = ("completed", "failed", "scored")
+
+
+@pytest.mark.parametrize("again", ["exit 5", "echo gain=1 noise=1 > plus/two", "exit 3"])
+def test_a_retry_tells_of_each_evaluation_as_it_ended_now(project: Project, again: str) -> None:
+    """Of the answers of before there still are the decisions of the depth, and the score until it is weighed."""
+    coder = 'usd=0.25\ncase $PWD in *i1) . "$project/second";; *) echo gain=2 noise=1 > plus/one;; esac\n'
+    paid = "printf '{\"usd\": %s}\\n' $usd\n"
+    project.write("agent.coder", f"{coder}{paid}")
+    project.write("second", f"{paid}exit 3\n")
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder", usage={"usd": "usd"})}
+    search = by_blocks(project, {"one": "", "two": ""}, roles=roles)
+    search.build()
+    project.write("second", f"usd=0.75\n{paid if again.startswith('exit') else ''}{again}\n")
+    before = len(events(project))
+    said = project.call("retry", "x")
+    assert said.code == 0, said
+    told = [each for each in events(project)[before:] if each.get("eval_id") == "d0.n0.i1" and each["event"] in ENDS]
+    entry = json.loads(project.read(MANIFEST))["evaluations"]["d0.n0.i1"]
+    failed = again.startswith("exit")
+    assert [each["event"] for each in told] == (["failed"] if failed else ["completed", "scored"])
+    for each in told:
+        assert {name: each[name] for name in ("usd", "seconds")} == {n: entry["spent"][n] for n in ("usd", "seconds")}
+        assert each["usd"] >= 0.75
+    (line, *_) = [line for line in said.out.splitlines() if line.startswith("x:d0.n0.i1 ")]
+    if failed:
+        assert told[0]["error"]["why"] == entry["error"]["why"]
+        assert again.replace("exit", "status") in line
+    assert entry["spent"]["usd"] >= 0.75
+    assert f"${entry['spent']['usd']:.4g}" in line
+
+
+def test_what_is_done_anew_and_ends_alike_is_told_again_with_its_verdict(project: Project) -> None:
+    by_blocks(project, {"one": "gain=2 noise=1", "two": "gain=-2 noise=1"}).build()
+    project.call("forget", "x:d0.n0.i1.sweep")
+    before = len(events(project))
+    said = project.call("run", "x")
+    told = [each["event"] for each in events(project)[before:] if each.get("eval_id") == "d0.n0.i1"]
+    assert [each for each in told if each in ENDS] == ["completed", "scored"], said
+    assert [", p " in line for line in said.out.splitlines() if line.startswith("x:d0.n0.i1 ")] == [False, True]

@@ -148,3 +148,40 @@ def test_the_section_on_money_is_narrow_and_has_roles_depths_and_time(project: P
         *[f"d0.n0.i{n}" for n in range(3)],
     ]
     assert [line.split()[3] for line in lines if line.startswith("| d0")] == ["0.2500", "0.5000", "0.7500"]
+
+
+def asking_search(project: Project) -> Search:
+    """Ideas of an agent, one of which its coder gives up in the first depth; each call costs."""
+    project.write("agent.ideas", f'echo "IDEA: $(basename "$PWD")"\n{PAID % 0.5}')
+    project.write("agent.coder", f'{CODE}{PAID % 0.25}case $PWD in *d0*i1) [ -e "$project/fixed" ] || exit 3;; esac\n')
+    roles = {name: agent(name, usage=USAGE) for name in ("ideas", "coder")}
+    return Search(project, {}, roles=roles, ideas_per_node=2, max_depth=2, beam_width=1)
+
+
+def test_a_retry_says_what_is_asked_anew_after_it_and_what_that_is_at_the_most(project: Project) -> None:
+    search = asking_search(project)
+    search.build()
+    before = search.record("manifest.json")["money"]
+    assert (before["calls"], before["usd"]) == (8, 3.0)
+    project.write("fixed", "")
+    said = project.call("retry", "x")
+    words = " ".join(said.out.split())
+    assert "about 1 call, 0.25 USD" in words
+    assert "in d1 and below the role ideas must know how each earlier idea ended" in words
+    assert "they are asked anew there, though the same be promoted: at most about 4 calls, 1.50 USD" in words
+    assert "in all at most about 5 calls, 1.75 USD" in words
+    after = search.record("manifest.json")
+    assert (after["money"]["calls"], after["money"]["usd"]) == (13, 4.75)
+    (event,) = [event for event in after["events"] if event["event"] == "retried"]
+    assert event["slots"] == ["d0.n0.i1"]
+    assert "UTC: a retry was begun for d0.n0.i1" in project.read("runs/x/TREE_SUMMARY.md")
+
+
+def test_the_past_cost_of_one_evaluation_is_of_those_that_ended(project: Project) -> None:
+    coder = f"{CODE}case $PWD in *i1) exit 75;; esac\n{PAID % 0.25}"
+    search = search_of(project, coder)
+    search.build(code=69)
+    project.write("agent.coder", f"{CODE}{PAID % 0.1}case $PWD in *i1) exit 75;; esac\n")
+    assert project.call("run", "x").code == 69
+    said = project.call("plan", "x")
+    assert "so far: 0.35 USD for 1 evaluation and 1 begun, 0.2500 USD for one" in said.out

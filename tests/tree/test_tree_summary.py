@@ -13,6 +13,7 @@ from kit.tree_runs import IDEAS, manifest_of, searched, small_search
 from pipeline.tree.report.markdown import (
     clip_text,
     display_width,
+    format_chance,
     format_change,
     format_money,
     markdown_table,
@@ -190,3 +191,71 @@ def test_what_happened_is_told_in_its_order(manifest: dict[str, Any]) -> None:
         "a build",
         "the search stopped",
     ]
+
+
+BEGAN = {"event": "build", "at": 10.0, "targets": 3}
+WAITS = {"event": "waiting", "at": 20.0, "eval_id": "d0.n0.i0", "kind": "rate limit", "seconds": 30.0, "why": "w"}
+
+
+def what_happened(manifest: dict[str, Any], events: list[dict[str, Any]]) -> tuple[str, list[str]]:
+    """The first words of a page of a search that goes on, and what happened without the days."""
+    running = {name: {**each, "task_state": "running"} for name, each in manifest["evaluations"].items()}
+    state = {**manifest["state"], "stop_reason": None}
+    only = {"d0.n0.i0": running["d0.n0.i0"]}
+    page = summary_text(
+        {**manifest, "state": state, "evaluations": {**manifest["evaluations"], **only}, "events": events}
+    )
+    lines = page.partition("## What happened\n\n")[2].partition("\n\n")[0].replace("\n  ", " ").splitlines()
+    return page.splitlines()[2].partition(", ")[0], [line.removeprefix("- 1970-01-01 00:") for line in lines]
+
+
+def test_the_first_line_says_what_is_waited_for_and_since_when(manifest: dict[str, Any]) -> None:
+    again = {**WAITS, "at": 60.0}
+    other = {"event": "completed", "at": 61.0, "eval_id": "d0.n0.i1"}
+    said, lines = what_happened(manifest, [BEGAN, WAITS, again, other])
+    assert said == "**Waits** since 1970-01-01 00:00:20 UTC for a model (rate limit)"
+    assert "00:20 UTC: waits for a model (rate limit): 2 pauses up to now, next try at 1970-01-01 00:01:30 UTC" in lines
+    said, lines = what_happened(manifest, [BEGAN, WAITS, again, {**other, "at": 80.0, "eval_id": "d0.n0.i0"}])
+    assert said.startswith("**Still going on**")
+    assert "00:20 UTC: waited 1 min 00 s for a model (rate limit): 2 pauses" in lines
+    tried = {"event": "working", "at": 55.0, "eval_id": "d0.n0.i0", "stage": "implement", "pid": 1}
+    assert what_happened(manifest, [BEGAN, WAITS, tried])[0].startswith("**Waits**"), "asked again, and no answer yet"
+    assert what_happened(manifest, [BEGAN, WAITS, {**tried, "stage": "test"}])[0].startswith("**Still going on**")
+    elsewhere = {**WAITS, "eval_id": "d0.n0.i1"}
+    assert what_happened(manifest, [BEGAN, elsewhere])[0].startswith("**Still going on**"), "another one is at work"
+
+
+def test_the_first_line_says_that_a_search_is_paused_or_that_nobody_builds_it(manifest: dict[str, Any]) -> None:
+    paused, ended = (
+        {"event": "paused", "at": 30.0},
+        {"event": "build_ended", "at": 40.0, "seconds": 30.0, "stopped": True},
+    )
+    assert what_happened(manifest, [BEGAN, paused])[0] == "**Paused** since 1970-01-01 00:00:30 UTC"
+    resumed = {"event": "resumed", "at": 35.0}
+    assert what_happened(manifest, [BEGAN, paused, resumed])[0].startswith("**Still going on**")
+    assert what_happened(manifest, [BEGAN, ended])[0].startswith("**Not at its end**: no build of it runs")
+
+
+def test_what_happened_is_in_the_order_of_time_not_of_the_log(manifest: dict[str, Any]) -> None:
+    retried = {"event": "retried", "at": 5.0, "slots": ["d0.n0.i0", "d0.n0.i1"]}
+    _, lines = what_happened(manifest, [BEGAN, retried])
+    assert lines[0] == "00:05 UTC: a retry was begun for d0.n0.i0, d0.n0.i1"
+    assert "a build of 3 targets" in lines[1]
+
+
+def test_a_depth_that_is_not_decided_yet_is_told_beside_the_best_node(project: Project) -> None:
+    small_search(project)
+    assert project.call("run", "x:d0.n0.i1.score").code == 0
+    head = " ".join(summary_text(manifest_of(project)).partition("## ")[0].split())
+    assert "No node ranks above it yet. Depth 0 is not decided yet: 1 of 2 ideas measured (most gained by" in head
+    assert "d0.n0.i1, gain 10.5 -> 11.5 (+1))" in head
+    assert project.call("run", "x").code == 0
+    assert "yet" not in project.read("runs/x/TREE_SUMMARY.md").partition("## ")[0]
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(1 / 10001, "0.0001"), (0.00095, "0.00095"), (0.0123456, "0.0123"), (0.5, "0.5"), (2e-7, "0.0000002")],
+)
+def test_a_probability_is_no_power_of_ten(p: float, text: str) -> None:
+    assert format_chance(p) == text

@@ -1,23 +1,35 @@
-"""Events of a search as a list for people: builds and how they ended, requests of people, waits for models,
-retries, stops, takeovers.
+"""Events of a search for people: what it does now, and a list of what happened, in the order of time.
 
-Pure.  Logs from before builds were events tell of the rest alone."""
+Told are builds and how they ended, requests of people, waits for what is out, stops, takeovers.  Pure.
+
+Logs from before builds were events tell of the rest alone."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.core.text import duration, join_names, plural
-from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED
+from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED, RETRIED
 from pipeline.tree.report.markdown import clip_text, plain_text
-from pipeline.tree.run.records import EVENT_BUILD, EVENT_BUILD_ENDED, EVENT_REQUEUED
+from pipeline.tree.rules.positions import ASKING_STAGES
+from pipeline.tree.run.records import (
+    EVENT_BUILD,
+    EVENT_BUILD_ENDED,
+    EVENT_COMPLETED,
+    EVENT_FAILED,
+    EVENT_QUEUED,
+    EVENT_REQUEUED,
+    EVENT_STOPPED,
+    EVENT_WAITING,
+    EVENT_WORKING,
+)
 
 Event = Mapping[str, Any]
-# Of many builds the first and the last ones are told.
-FIRST_BUILDS, LAST_BUILDS = 2, 8
+# Of many builds, or of many waits, the first and the last ones are told.
+FIRST_LINES, LAST_LINES = 2, 8
 WHY_WIDTH = 100
 # Events that people cause, and a stop for which a model is the reason, each in words.
 SINGLE_EVENTS = {
@@ -26,30 +38,114 @@ SINGLE_EVENTS = {
     RESUMED: "resumed",
     IDEA_GIVEN: "a person gave an idea",
     ANSWERED: "a person answered",
+    RETRIED: "a retry was begun",
     "stopped": "the search stopped",
 }
+# Waits for something else than a model, by their kinds.
+NO_MODEL = {"disk full": "room on a disk", "killed": "a command that is killed from outside"}
+
+
+# Events of what has waited by which it has got on; and events that end all waits.
+GOT_ON = {EVENT_QUEUED, EVENT_REQUEUED, EVENT_COMPLETED, EVENT_FAILED}
+ENDS_WAITS = {EVENT_BUILD, EVENT_BUILD_ENDED, EVENT_STOPPED}
+
+
+class WaitSpan(NamedTuple):
+    """A time for which something was out.  `until`: when that was over, None while it goes on; `next_try`: at last;
+    `waiting`: the evaluations that have not got on, of which an empty one is the start."""
+
+    kind: str
+    since: float
+    tries: int
+    next_try: float
+    until: float | None
+    waiting: frozenset[str]
+
+
+def wait_spans(events: Sequence[Event]) -> list[WaitSpan]:
+    """The times for which something was out, in the order in which they began."""
+    spans: list[WaitSpan] = []
+    now: dict[str, int] = {}  # by kind, the place of the span that goes on
+    for event in events:
+        at, name = _time(event), event.get("event")
+        if name == EVENT_WAITING:
+            kind, who = str(event.get("kind", "model")), frozenset([event.get("eval_id") or ""])
+            if kind not in now:
+                now[kind] = len(spans)
+                spans.append(WaitSpan(kind, at, 0, at, None, who))
+            span, next_try = spans[now[kind]], at + float(event.get("seconds") or 0.0)
+            spans[now[kind]] = span._replace(
+                tries=span.tries + 1, next_try=max(span.next_try, next_try), waiting=span.waiting | who
+            )
+            continue
+        for kind, place in [*now.items()]:
+            span = spans[place]
+            if name in ENDS_WAITS or (span.waiting & {event.get("eval_id"), ""} and _got_on(event)):
+                spans[place] = span._replace(until=at, waiting=frozenset())
+                del now[kind]
+    return spans
+
+
+def _got_on(event: Event) -> bool:
+    """Check if an event says that an evaluation has got what it waited for: an answer, or room on a disk."""
+    works = event.get("event") == EVENT_WORKING and event.get("stage") not in ASKING_STAGES
+    return works or event.get("event") in GOT_ON
+
+
+def standing_text(events: Sequence[Event], running: Collection[str]) -> str:
+    """The state of a search that has not stopped: paused, waiting, or going on.  `running`: its evaluations at work."""
+    asked = [event for event in events if event.get("event") in (PAUSED, RESUMED)]
+    if asked and asked[-1]["event"] == PAUSED:
+        return f"**Paused** since {moment(_time(asked[-1]))}"
+    out = [span for span in wait_spans(events) if span.until is None]
+    if out and {*running} <= {name for span in out for name in span.waiting}:
+        first = min(out, key=lambda span: span.since)
+        tried = f"next try at {moment(max(span.next_try for span in out))}"
+        return f"**Waits** since {moment(first.since)} for {_what(first.kind)}, {tried}"
+    builds = [event["event"] for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
+    return "**Not at its end**: no build of it runs" if builds[-1:] == [EVENT_BUILD_ENDED] else "**Still going on**"
+
+
+def _what(kind: str) -> str:
+    """The thing that is out, by the kind of a wait."""
+    if kind in NO_MODEL:
+        return NO_MODEL[kind]
+    return f"a model ({plain_text(kind)})"
 
 
 def happening_lines(events: Sequence[Event], is_over: bool) -> list[str]:
-    """A list of what happened, in its order; sums of what happens often.  `is_over`: the search has stopped."""
-    told = sorted([*_builds(events, is_over), *_single_events(events)])  # by their places in the log
-    return [f"- {line}" for line in (*(line for _, line in told), *_sums(events))]
+    """A list of what happened, in the order of time.  `is_over`: the search has stopped."""
+    told = [*_clipped(_builds(events, is_over), "build"), *_clipped(_waits(events), "wait"), *_single_events(events)]
+    return [f"- {line}" for line in (*(line for _, line in sorted(told, key=lambda each: each[0])), *_sums(events))]
 
 
-def _builds(events: Sequence[Event], is_over: bool) -> Iterator[tuple[int, str]]:
-    """A line for each build, with its place; one that has no end was killed, unless it is the last one."""
-    told = [(n, event) for n, event in enumerate(events) if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
-    lines = []
-    for n, (place, event) in enumerate(told):
+def _clipped(lines: Iterable[tuple[float, str]], what: str) -> list[tuple[float, str]]:
+    """Lines with their times; of many the first and the last ones, and the number of those between them."""
+    found = [*lines]
+    if len(found) <= FIRST_LINES + LAST_LINES:
+        return found
+    left = found[FIRST_LINES:-LAST_LINES]
+    return [*found[:FIRST_LINES], (left[0][0], f"{plural(len(left), what)} between them"), *found[-LAST_LINES:]]
+
+
+def _waits(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
+    for span in wait_spans(events):
+        tries = plural(span.tries, "pause")
+        if span.until is None:
+            how = f"waits for {_what(span.kind)}: {tries} up to now, next try at {moment(span.next_try)}"
+        else:
+            how = f"waited {duration(max(0.0, span.until - span.since))} for {_what(span.kind)}: {tries}"
+        yield span.since, f"{moment(span.since)}: {how}"
+
+
+def _builds(events: Sequence[Event], is_over: bool) -> Iterator[tuple[float, str]]:
+    """A line for each build, with its time; one that has no end was killed, unless it is the last one."""
+    told = [event for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
+    for n, event in enumerate(told):
         if event["event"] == EVENT_BUILD:
-            after = told[n + 1][1] if n + 1 < len(told) else None
+            after = told[n + 1] if n + 1 < len(told) else None
             what = f"a build of {plural(event.get('targets', 0), 'target')}"
-            lines.append((place, f"{_moment(event)}: {what}, {_end(after, is_over)}"))
-    if len(lines) > FIRST_BUILDS + LAST_BUILDS:
-        left = lines[FIRST_BUILDS:-LAST_BUILDS]
-        between = (left[0][0], f"{plural(len(left), 'build')} between them")
-        lines = [*lines[:FIRST_BUILDS], between, *lines[-LAST_BUILDS:]]
-    yield from lines
+            yield _time(event), f"{moment(_time(event))}: {what}, {_end(after, is_over)}"
 
 
 def _end(after: Event | None, is_over: bool) -> str:
@@ -61,28 +157,26 @@ def _end(after: Event | None, is_over: bool) -> str:
     return f"{'stopped early' if after.get('stopped') else 'ended'} after {duration(after['seconds'])}{failed}"
 
 
-def _single_events(events: Sequence[Event]) -> Iterator[tuple[int, str]]:
-    for place, event in enumerate(events):
+def _single_events(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
+    for event in events:
         if words := SINGLE_EVENTS.get(event.get("event", "")):
             why = ": ".join(str(event[name]) for name in ("stop_reason", "why") if event.get(name))
-            where = f" for {plain_text(str(event['slot']))}" if event.get("slot") else ""
+            slots = [str(event["slot"])] if event.get("slot") else [*map(str, event.get("slots") or [])]
+            where = f" for {clip_text(join_names(slots), WHY_WIDTH)}" if slots else ""
             reason = f": {clip_text(plain_text(why), WHY_WIDTH)}" if why else ""
-            yield place, f"{_moment(event)}: {words}{where}{reason}"
+            yield _time(event), f"{moment(_time(event))}: {words}{where}{reason}"
 
 
 def _sums(events: Sequence[Event]) -> Iterator[str]:
-    waits: defaultdict[str, list[float]] = defaultdict(list)
-    again: Counter[str] = Counter()
-    for event in events:
-        if event.get("event") == "waiting":
-            waits[str(event.get("kind", "model"))].append(float(event.get("seconds") or 0.0))
-        if event.get("event") == EVENT_REQUEUED:
-            again[event["eval_id"]] += 1
-    for kind, seconds in sorted(waits.items()):
-        yield f"waited for a model, {plain_text(kind)}: {plural(len(seconds), 'time')}, {duration(sum(seconds))}"
+    again = Counter(event["eval_id"] for event in events if event.get("event") == EVENT_REQUEUED)
     if again:
         yield f"{plural(sum(again.values()), 'evaluation')} begun again: {join_names(sorted(again))}"
 
 
-def _moment(event: Event) -> str:
-    return datetime.fromtimestamp(event.get("at", 0.0), UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _time(event: Event) -> float:
+    at: float = event.get("at", 0.0)
+    return at
+
+
+def moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.text import duration, join_names
-from pipeline.tree.report.markdown import clip_text, format_change
+from pipeline.tree.report.markdown import clip_text, format_chance, format_change
 from pipeline.tree.rules.beam import RANK, SAME_CODE
 from pipeline.trust.evidence import PROMOTED
 
@@ -30,7 +30,7 @@ def idea_line(run: str, entry: Entry, primary: str, recalled: bool = False) -> s
     if measured:
         parts.append(f"{clip_text(primary, 24)} {format_change(measured['before'], measured['after'])}")
     if scores and (evidence := scores["recommendation"]["evidence"]):
-        parts.append(f"p {evidence['p']:.3g}")
+        parts.append(f"p {format_chance(evidence['p'])}")
     if spent and spent["usd"]:
         parts.append(f"${spent['usd']:.4g}")
     if spent and spent["seconds"]:

@@ -96,6 +96,16 @@ class LiveManifest:
         self._refresh([slot])
         return self._entries[slot]
 
+    def ended_entry(self, slot: str, weighed: bool) -> Record:
+        """The entry of an evaluation as it ended just now.
+
+        What its depth decided is of before then, and so is its score until it is `weighed` anew."""
+        where, entry = parse_slot(slot), self.entry(slot)
+        old_score = not weighed and entry["scoring_summary"] is not None
+        if where.depth not in self._records.promotions and not old_score:
+            return entry
+        return evaluation_entry(self._records, where, self.lives.get(slot, NO_LIFE), decided=False, weighed=weighed)
+
     def has_ended(self, slot: str) -> bool:
         """Check if an evaluation is at its end; nothing is assigned any more to some slots of earlier specs."""
         self._refresh([slot])

@@ -35,23 +35,26 @@ LIFECYCLE_FIELDS = tuple(NEW_LIFE)
 # Steps before the sweep, each with the keys of the configuration that ask for it.
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 # Of these the score says the same as the pairs that it was made from.
-SAME_IN_PAIRS = ("status", "commit", "baseline_sha256", "results_sha256")
+SAME_IN_PAIRS = ("status", "why", "commit", "baseline_sha256", "results_sha256")
 
 
 class _Evaluation:
-    def __init__(self, records: RunRecords, slot: positions.EvalSlot, task: Record, lifecycle: Record) -> None:
-        self.records, self.slot, self.task, self.lifecycle = records, slot, task, lifecycle
+    def __init__(
+        self, records: RunRecords, slot: positions.EvalSlot, lifecycle: Record, decided: bool, weighed: bool
+    ) -> None:
+        self.records, self.slot, self.lifecycle = records, slot, lifecycle
+        self.task = records.assignments[slot.depth]["tasks"][str(slot)]
         self.candidate = self._read("candidate.json") or {}
         # by blocks an idea has ended before its verdict is known
         self.pairs = (self._read("pairs.json") or {}) if records.config["method"] == PAIRED else {}
         scored = self._read("summary.json") or self.pairs
         # where it was measured anew, by a retry for instance, the score is still that of what was measured before
         outdated = any(self.pairs[key] != scored.get(key) for key in SAME_IN_PAIRS if self.pairs)
-        self.summary = self.pairs if outdated else scored
+        self.summary = self.pairs if self.pairs and (outdated or not weighed) else scored
         self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(records.config[key] for key in keys)]
         names = (*self.before, "sweep")
         self.costs = {name: cost for name in names if (cost := self._read(f"{name}.cost.json"))}
-        promoted = records.promotions.get(slot.depth, {"decisions": {}, "spent": {}})
+        promoted = (records.promotions if decided else {}).get(slot.depth, {"decisions": {}, "spent": {}})
         self.decision, spent = promoted["decisions"].get(str(slot)), promoted["spent"]
         self.spent = [Spending(*spent[name]) for name in (str(slot), f"{slot}.idea") if name in spent]
 
@@ -254,9 +257,13 @@ def node_entries(records: RunRecords) -> dict[str, Record]:
     return {str(p): entry for p in records.shape.all_places() if (entry := node_entry(records, p, receipts))}
 
 
-def evaluation_entry(records: RunRecords, slot: positions.EvalSlot, lifecycle: Record) -> Record:
-    """The entry of a slot that something has been assigned to."""
-    return _Evaluation(records, slot, records.assignments[slot.depth]["tasks"][str(slot)], lifecycle).record()
+def evaluation_entry(
+    records: RunRecords, slot: positions.EvalSlot, lifecycle: Record, decided: bool = True, weighed: bool = True
+) -> Record:
+    """The entry of a slot that something has been assigned to.
+
+    Not `decided`, or not `weighed`: what its depth has of that is of earlier answers, as after a retry."""
+    return _Evaluation(records, slot, lifecycle, decided, weighed).record()
 
 
 def relived_entry(entry: Record, lifecycle: Record) -> Record:

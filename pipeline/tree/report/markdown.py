@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import floor, log10
 from unicodedata import combining, east_asian_width
 
 from pipeline.core.text import one_line
@@ -94,6 +95,14 @@ def _pad_cell(text: str, size: int, right: bool) -> str:
 
 def format_number(value: float) -> str:
     return f"{value:.4g}"
+
+
+def format_chance(p: float) -> str:
+    """A probability to three digits, a small one to two; never as a power of ten."""
+    if p >= 0.001:
+        return f"{p:.3g}"
+    digits = -floor(log10(p)) + 1 if p > 0 else 0
+    return f"{p:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def format_score(value: float | None) -> str:

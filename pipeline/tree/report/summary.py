@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.text import join_names, plural
-from pipeline.tree.report.happenings import happening_lines
+from pipeline.tree.report.happenings import happening_lines, standing_text
 from pipeline.tree.report.headlines import verdict_word
 from pipeline.tree.report.markdown import (
     BLANK,
     clip_text,
+    format_chance,
     format_change,
     format_money,
     format_number,
@@ -22,13 +23,16 @@ from pipeline.tree.report.markdown import (
     table_cell,
     wrap_line,
 )
-from pipeline.tree.report.money import money_lines, uncounted_usd
+from pipeline.tree.report.money import MOST_ROWS, money_lines, uncounted_usd
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
-from pipeline.tree.rules.beam import FINAL_STATUSES, rank_numbers
+from pipeline.tree.rules.beam import COMPLETED, FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
+from pipeline.tree.run.records import QUEUED, RUNNING
 
 IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
+MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
+NOTHING_ABOVE = "Nothing was found that ranks above it."
 AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 
 Manifest = Mapping[str, Any]
@@ -73,6 +77,7 @@ def _gain(comparison: Manifest, name: str) -> str:
 def beam_table(manifest: Manifest) -> list[str]:
     """The beam of each depth, without depth 0, which is the root alone."""
     primary, rows = manifest["run_config"]["primary"], []
+    whys: list[str] = []
     for depth, places in manifest["state"]["beam_by_depth"].items():
         for place, beam in places.items():
             source, node = manifest["evaluations"].get(beam["promoted_from_eval_id"]), manifest["nodes"].get(place)
@@ -80,13 +85,15 @@ def beam_table(manifest: Manifest) -> list[str]:
             if source and node:
                 title, commit = clip_text(source["idea_title"], IDEA_WIDTH), node["commit"][:10]
                 cells = [source["eval_id"], title, _node_mean(node, primary)]
-            rows.append([depth, place, *cells, clip_text(beam["why"], WHY_WIDTH), commit])
-    header = ["depth", "place", "from", "idea", clip_text(primary, NAME_WIDTH), "why", "commit"]
-    return markdown_table(header, rows, right=("depth",), flexible=("idea", "why"))
+            rows.append([depth, place, *cells, commit])
+            whys.append(f"- {place}: {table_cell(beam['why'])}.")
+    header = ["depth", "place", "from", "idea", clip_text(primary, NAME_WIDTH), "commit"]
+    table = markdown_table(header, rows, right=("depth",), flexible=("idea",))
+    return [*table, *(["", *whys] if whys else [])]
 
 
 def node_table(manifest: Manifest) -> list[str]:
-    header = ["node", "status", "parent", "from", "ideas in it", "tried", "promoted", "commit"]
+    header = ["node", "status", "parent", "from", "steps from start", "tried", "promoted", "commit"]
     evaluations = [each for each in manifest["evaluations"].values() if not each["empty"]]
     tried = Counter(each["parent_node_id"] for each in evaluations)
     promoted = Counter(each["parent_node_id"] for each in evaluations if promoted_place(each))
@@ -98,7 +105,7 @@ def node_table(manifest: Manifest) -> list[str]:
         ]
         for name, node in manifest["nodes"].items()
     ]
-    return markdown_table(header, rows, right=("ideas in it", "tried", "promoted"))
+    return markdown_table(header, rows, right=("steps from start", "tried", "promoted"))
 
 
 def promoted_place(evaluation: Manifest) -> str:
@@ -125,7 +132,7 @@ def _row(each: Manifest, paired: bool) -> Iterator[str]:
     yield f"{format_number(measured['before'])} -> {format_number(measured['after'])}" if measured else BLANK
     evidence = scores and scores["recommendation"]["evidence"]
     if paired:
-        yield format_number(evidence["p"]) if evidence else BLANK
+        yield format_chance(evidence["p"]) if evidence else BLANK
     else:
         yield format_score(scores["recommendation"]["score"]) if scores else BLANK
     seconds = spent["seconds"]
@@ -167,7 +174,7 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
     if (spent := each["spent"]) and spent["tokens"]:
         yield f"{spent['tokens']:,} tokens"
     if each["decision"]:
-        yield table_cell(clip_text(each["decision"]["why"], 2 * WHY_WIDTH))
+        yield table_cell(clip_text(each["decision"]["why"], MOST_WHY))
 
 
 def _best_config(each: Manifest, configs: int) -> Iterator[str]:
@@ -237,7 +244,7 @@ def _verdict(result: Manifest) -> str:
         return f"{start} {change}, score {format_number(found['score'])}."
     numbers = [format_number(evidence[name]) for name in ("estimate", "lower", "upper")]
     return (
-        f"{start} {change}, estimate {numbers[0]}, {numbers[1]} to {numbers[2]}, p {evidence['p']:.3g}: "
+        f"{start} {change}, estimate {numbers[0]}, {numbers[1]} to {numbers[2]}, p {format_chance(evidence['p'])}: "
         f"{evidence['verdict']} ({', '.join(evidence['reasons'])})."
     )
 
@@ -252,7 +259,7 @@ def summary_text(manifest: Manifest) -> str:
     best = best_path(manifest)
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
     failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
-    failures = [f"- {n}: {table_cell(clip_text(e['why'], 200))} (log: {e['log']})" for n, e in failed.items()]
+    failures = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
     sections = [
         ("", [*_opening(manifest, best[-1]), "", scoring_sentence(manifest["run_config"])]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
@@ -265,7 +272,7 @@ def summary_text(manifest: Manifest) -> str:
         ("What happened", happening_lines(manifest["events"], bool(manifest["state"]["stop_reason"]))),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
-        ("Money", money_lines(manifest)),
+        ("Money", [*money_lines(manifest), *_left_out(manifest)]),
         ("How to look at it", _commands(manifest, best[-1])),
     ]
     text = [f"# {manifest['tree_run_id']}"]
@@ -318,16 +325,27 @@ def scoring_sentence(config: Manifest) -> str:
     )
 
 
+def _left_out(manifest: Manifest) -> Iterator[str]:
+    """Words on the rows that the table over time lacks."""
+    if (slots := len(manifest["money"]["over_time"])) > MOST_ROWS:
+        yield from (
+            "",
+            f"Sums after {MOST_ROWS} of {slots} evaluations; after each: `money.over_time` in manifest.json.",
+        )
+
+
 def _opening(manifest: Manifest, best: str) -> list[str]:
     state, config = manifest["state"], manifest["run_config"]
-    stop = f"Stopped: **{state['stop_reason']}**" if state["stop_reason"] else "**Still going on**"
+    running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
+    reason = state["stop_reason"]
+    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running)
     depths = state["depth_progress_by_depth"].values()
     names = ("completed", "failed", "skipped", "unfinished")
     counts = ", ".join(f"{sum(each[name] for each in depths)} {name}" for name in names)
     return [
         *([DRY_RUN_NOTE, ""] if config["dry_run"] else []),
         f"{stop}, {state['current_depth']} of {config['max_depth']} depths done. Evaluations: {counts}.",
-        *(["", _best(manifest, best)] if best else []),
+        *(["", " ".join([_best(manifest, best), *_open_depth(manifest)])] if best else []),
         *(["", GIVEN_NOTE.format(config["baseline_csv"])] if "baseline_csv" in config else []),
     ]
 
@@ -337,7 +355,8 @@ def _best(manifest: Manifest, best: str) -> str:
     start = next(iter(manifest["nodes"].values()))
     if found["parent_node_id"] is None:
         mean = format_number(found["metrics"][primary]) if found["metrics"] else "unknown"
-        return f"Best: **{best}**, the start: {primary} {mean}. Nothing was found that ranks above it."
+        nothing = "No node ranks above it yet." if [*_open_depth(manifest)] else NOTHING_ABOVE
+        return f"Best: **{best}**, the start: {primary} {mean}. {nothing}"
     if primary not in start["metrics"] or primary not in found["metrics"]:
         return f"Best was **{best}**; its baseline is not there as the spec has it now."
     change = format_change(start["metrics"][primary], found["metrics"][primary])
@@ -345,6 +364,26 @@ def _best(manifest: Manifest, best: str) -> str:
     root = source["scoring_summary"]["root_recommendation"]
     kind = "estimate" if root["evidence"] else "score"  # one is in units of the metric, one is not
     return f"Best: **{best}**, {primary} {change}, {kind} {format_score(root['score'])} against the root."
+
+
+def _open_depth(manifest: Manifest) -> Iterator[str]:
+    """The depth that is under way, whose ideas are not compared yet, with what was measured of them."""
+    config = manifest["run_config"]
+    tried = [each for each in manifest["evaluations"].values() if not each["empty"]]
+    is_open = [each["depth"] for each in tried if each["decision"] is None or each["task_state"] in (QUEUED, RUNNING)]
+    if not is_open:
+        return
+    depth, primary = min(is_open), config["primary"]
+    here = [each for each in tried if each["depth"] == depth]
+    better = next(metric["better"] for metric in config["metrics"] if metric["name"] == primary)
+    sign = 1 if better == "higher" else -1
+    measured = [each for each in here if each["primary"] and each["status"] == COMPLETED]
+    word = "weighed" if config["method"] == PAIRED else "decided"
+    yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured"
+    if measured:
+        best = max(measured, key=lambda each: sign * (each["primary"]["after"] - each["primary"]["before"]))
+        change = format_change(best["primary"]["before"], best["primary"]["after"])
+        yield f"(most gained by {best['eval_id']}, {primary} {change})"
 
 
 def _remarks(manifest: Manifest) -> Iterator[str]:
