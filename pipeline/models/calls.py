@@ -1,6 +1,7 @@
 """Calls that have ended, a line of JSON each: a question that was paid for is not asked again.
 
-Recorded calls can be replayed elsewhere."""
+Recorded calls can be replayed elsewhere.  A call is noted before it is sent, in a file of its own: one that a kill
+broke off may have to be paid, though it has no end on record."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from pipeline.store.files import append_lines, whole_lines, write_whole
 
 CALLS_FILE = "calls.jsonl"
 RETIRED = "calls-"
+ASKED_FILE = "asked.log"  # not *.jsonl: a recording is searched for calls in those
 _NO_CALL = "not a recorded call; mend the line or remove it"
 _TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
 FIELD_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": int}
@@ -43,6 +45,16 @@ class Call(NamedTuple):
     @property
     def is_settled(self) -> bool:
         return self.exit != NOT_NOW
+
+
+class AskedCall(NamedTuple):
+    """A call that was noted before it was sent.  `usd`: 0 of a model that costs nothing, None where nobody knows yet.
+
+    `after`: how many calls had ended then."""
+
+    role: str
+    usd: float | None
+    after: int
 
 
 class DamagedCall(Exception):
@@ -104,11 +116,62 @@ def _parse_call(line: bytes, where: str) -> Call:
     raise DamagedCall(f"{where}: {_NO_CALL}")
 
 
+def journals(folder: str) -> list[str]:
+    """The files with the calls of one target, those put aside too."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    own = (name for name in names if name == CALLS_FILE or (name.startswith(RETIRED) and name.endswith(".jsonl")))
+    return [os.path.join(folder, name) for name in sorted(own)]
+
+
+def unended_calls(folder: str) -> list[AskedCall]:
+    """The calls of a target that were noted and have no end on record: broken off, or under way.
+
+    Calls of one target are made one after another, so each that ended has more calls on record after it."""
+    found: list[AskedCall] = []
+    last: AskedCall | None = None
+    for note in _notes(os.path.join(folder, ASKED_FILE)):
+        if last and note and note.after == last.after:
+            found.append(last)
+        last = note
+    return [*found, last] if last and last.after == _ended_count(folder) else found
+
+
+def _notes(path: str) -> Iterator[AskedCall | None]:
+    """The notes of a file; None: the call before was refused and cost nothing."""
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        for line in whole_lines(file):
+            record = json.loads(line)
+            yield AskedCall(**record) if record else None
+
+
+def _ended_count(folder: str) -> int:
+    count = 0
+    for path in journals(folder):
+        with open(path, "rb") as file:
+            count += sum(1 for _ in whole_lines(file))
+    return count
+
+
 class Calls:
     """The journal of calls of one target: after a break they are there the next time."""
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, CALLS_FILE)
+
+    def note_asked(self, role: str, usd: float | None) -> None:
+        """Note that a call is about to be made.  It outlives a kill of this process, not a power cut."""
+        self._note(AskedCall(role, usd, _ended_count(os.path.dirname(self.path)))._asdict())
+
+    def note_unpaid(self) -> None:
+        """Note that the last call was refused and cost nothing: it will not be on record."""
+        self._note({})
+
+    def _note(self, record: Mapping[str, Any]) -> None:
+        folder = os.path.dirname(self.path)
+        os.makedirs(folder, exist_ok=True)
+        append_lines(os.path.join(folder, ASKED_FILE), json.dumps(record).encode() + b"\n", cut=True)
 
     def read_all(self) -> list[Call]:
         """All calls, in the order in which they ended."""

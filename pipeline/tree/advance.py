@@ -36,7 +36,7 @@ def rounds(targets: Sequence[Target]) -> list[list[str]]:
 def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
     """The state after `done` depths; records beyond them are from before an edit of the spec."""
     config = planned_config(targets)
-    current, reason = _depths_done(run, done)
+    current, has_ended = _depths_done(run, done)
     found = fold_manifest(run, {**config, "max_depth": current})
     evaluations, promoted = found["evaluations"], []
     for name, node in found["nodes"].items():
@@ -52,22 +52,22 @@ def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
         "tree_run_id": run,
         "current_depth": current,
         "max_depth": config["max_depth"],
-        "stop_reason": reason,
+        "stop_reason": found["state"]["stop_reason"] if has_ended else None,
         "promoted": promoted,
         "evaluations": {COMPLETED: counts[COMPLETED], FAILED: counts[FAILED], SKIPPED: empty},
     }
 
 
 def has_stopped(run: str, done: int) -> bool:
-    return _depths_done(run, done)[1] is not None
+    return _depths_done(run, done)[1]
 
 
-def _depths_done(run: str, done: int) -> tuple[int, str | None]:
-    """The number of depths done, up to the stop, and the reason to stop."""
+def _depths_done(run: str, done: int) -> tuple[int, bool]:
+    """The number of depths done, up to the stop, and whether there is one."""
     for depth in range(done):
-        if reason := load(RunLayout(run).of_depth(depth, "promoted.json"))["stop_reason"]:
-            return depth + 1, reason
-    return done, None
+        if load(RunLayout(run).of_depth(depth, "promoted.json"))["stop_reason"]:
+            return depth + 1, True
+    return done, False
 
 
 def summarize(run: str, targets: Sequence[Target], done: int) -> None:

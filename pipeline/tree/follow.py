@@ -29,6 +29,7 @@ from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog
 from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
+from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.report.summary import headline, summary_text
 from pipeline.tree.rules.beam import SKIPPED
 from pipeline.tree.rules.positions import (
@@ -51,7 +52,7 @@ from pipeline.tree.rules.positions import (
 )
 from pipeline.tree.run import records
 from pipeline.tree.run.ideas import cost_of_calls
-from pipeline.tree.run.records import CommandCost, Record, load, load_as, load_if_intact
+from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
 from pipeline.tree.run.run_repo import keep_git_state
 from pipeline.tree.run.seal import SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
@@ -366,7 +367,8 @@ class TreeFollower(Follower):
             self.lines.append(idea_line(self.run, entry, self.config["primary"], recalled))
 
     def _log_promotion(self, depth: int) -> None:
-        promoted = load(self.at.of_depth(depth, "promoted.json"))
+        promoted = RunRecords(self.run, self.config).promotion(depth)
+        assert promoted is not None
         self.told_promotions |= {*_beam_of(promoted)}
         for node, _ in _beam_of(promoted):
             self._append({"event": PROMOTION, "node_id": node, **promoted["beam"][node]})

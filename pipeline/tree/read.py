@@ -191,7 +191,7 @@ def read(item: Item, name: str) -> TreeSpec:
         leave_out=_leavings(top["leave_out"]) if "leave_out" in top else None,
     )
     _check(spec, top)
-    spec = spec._replace(refusal=_price_refusal(spec, top))
+    spec = spec._replace(refusal=_budget_refusal(spec, top))
     return _with_baseline(spec, top["baseline_csv"]) if "baseline_csv" in top else spec
 
 
@@ -242,15 +242,28 @@ def _amounts(given: Values | None) -> dict[str, Any]:
     return {name: given[key] for key, name in names.items() if key in given} if given else {}
 
 
-def _price_refusal(spec: TreeSpec, top: Values) -> str:
-    """The mistake of a budget in USD that a role spends from without anybody knowing how much.
+def _budget_refusal(spec: TreeSpec, top: Values) -> str:
+    """The mistake of a budget that no evaluation fits into, or that a role spends from and nobody knows how much.
 
     Searches were begun by such specs once: what is recorded of them can be read."""
     try:
+        _check_per_eval(spec, top)
         _check_prices(spec, top)
     except SpecError as error:
         return str(error)
     return ""
+
+
+def _check_per_eval(spec: TreeSpec, top: Values) -> None:
+    for name, most in _amounts(top["budget"]).items():
+        each, key = getattr(spec.ceiling, name), name.replace("seconds", "time")
+        if each is not None and each > most:
+            unit = f" {name}" if key == "time" else ""
+            top["budget"]["per_eval"].wrong(
+                key,
+                f"budget: per_eval: {key}: {each:g}{unit} for one evaluation is more than the {most:g}{unit} of the "
+                f"whole budget, so none could start; give `budget: {key}` {each:g} or more, or lower `per_eval`",
+            )
 
 
 def _check_prices(spec: TreeSpec, top: Values) -> None:

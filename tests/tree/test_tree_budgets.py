@@ -111,7 +111,7 @@ def test_ideas_are_paid_from_the_same_purse(project: Project) -> None:
 
 
 def test_a_budget_for_nothing_pays_for_nothing(project: Project) -> None:
-    search = costly(project, budget={"usd": 0.4, "per_eval": {"usd": 0.5}})
+    search = costly(project, budget={"usd": 0})
     project.write("agent.ideas", "echo 'an idea'\n")
     search.spec(roles={"ideas": agent("ideas", price="free"), "coder": search.keys["roles"]["coder"]})
     search.build()
@@ -251,3 +251,27 @@ def test_the_summary_names_what_cost_more_than_one_may(project: Project) -> None
     search.spec(budget={"usd": 2.0, "per_eval": {"usd": 0.1}})
     search.build()
     assert "**More than `per_eval` allows:** d0.n0.i0" in project.read("runs/x/TREE_SUMMARY.md")
+
+
+@pytest.mark.parametrize(
+    ("budget", "limit", "reason"),
+    [
+        ({"usd": 1.0, "per_eval": {"usd": 0.5}}, None, "budget_usd_reached"),
+        ({}, 2, "max_total_idea_evals_reached"),
+        ({"usd": 1.5, "per_eval": {"usd": 0.5}}, None, "max_depth_reached"),
+    ],
+    ids=["usd", "evaluations", "all were tried"],
+)
+def test_a_last_depth_that_the_budget_cut_is_said_to_end_by_the_budget(
+    project: Project, budget: dict[str, Any], limit: int | None, reason: str
+) -> None:
+    search = costly(project, budget=budget or None, max_depth=1, max_total_idea_evals=limit)
+    said = search.build()
+    assert search.record("manifest.json")["state"]["stop_reason"] == reason
+    assert [e["stop_reason"] for e in search.record("manifest.json")["events"] if e["event"] == "stopped"] == [reason]
+    assert f"stops: {reason}" in said.out
+    assert f"Stopped: {reason}, 1 of 1 depths done" in said.err
+    assert f"Stopped: **{reason}**" in project.read("runs/x/TREE_SUMMARY.md")
+    assert f'"stop_reason": "{reason}"' in project.call("advance", "x").out
+    assert search.stop(0) == "max_depth_reached", "the record of the decision is as it was in earlier versions"
+    assert project.call("tree", "--tree-run-id", "x", "--validate-only").code == 0

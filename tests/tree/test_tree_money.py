@@ -1,14 +1,24 @@
 """The bill of a search: every call that was paid for once, whatever became of its answer."""
 
+import signal
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kit.project import Project
+from kit.project import PATIENCE, Project
 from kit.searches import Search, agent
 
 USAGE = {"usd": "usd", "input_tokens": "in", "output_tokens": "out", "cached_tokens": "cached"}
 CODE = 'echo "gain=1$(basename "$PWD" | tail -c 2)" > "plus/$(basename "$PWD")"\n'
 PAID = """printf '{"usd": %s, "in": 100, "cached": 80, "out": 10}\\n'\n"""
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
 
 
 def search_of(project: Project, coder: str, ideas: int = 2, **keys: Any) -> Search:
@@ -185,3 +195,31 @@ def test_the_past_cost_of_one_evaluation_is_of_those_that_ended(project: Project
     assert project.call("run", "x").code == 69
     said = project.call("plan", "x")
     assert "so far: 0.35 USD for 1 evaluation and 1 begun, 0.2500 USD for one" in said.out
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_call_that_was_broken_off_is_on_the_bill_at_an_unknown_price(project: Project, how: signal.Signals) -> None:
+    """Also when it was made again, and no budget counts it."""
+    hangs = '[ -e "$project/go" ] || { touch "$project/asked-${PWD##*/}"; sleep 300; }\n'
+    search = search_of(project, f"{hangs}{CODE}{PAID % 0.25}", ideas=2, max_parallel_evals=2, budget={"usd": 5})
+    build = project.popen("run", "-n", "2")
+    until(lambda: len([*search.root.glob("asked-*")]) == 2)
+    build.send_signal(how)
+    build.communicate()
+    said = project.call("plan", "x")
+    assert "0 USD + 2 calls of unknown price (2 broken off or under way)" in said.out, said
+    project.write("go", "")
+    for _ in range(2):
+        search.build()
+        found = money(search)
+        assert (found["calls"], found["usd"], found["unknown_calls"], found["unended_calls"]) == (4, 0.5, 2, 2)
+        assert found["by_role"]["coder"]["unended_calls"] == found["by_depth"]["0"]["unended_calls"] == 2
+        assert search.record("manifest.json")["state"]["spent"]["unknown_calls"] == 0
+        project.call("forget", "x:d0.n0.promote")
+    assert "Paid: 0.5 USD + 2 calls of unknown price (2 broken off" in project.read("runs/x/TREE_SUMMARY.md")
+
+
+def test_a_refused_call_is_not_on_the_bill(project: Project) -> None:
+    search = search_of(project, "exit 75\n", ideas=1)
+    search.build(code=69)
+    assert (money(search)["calls"], money(search)["unended_calls"]) == (0, 0)

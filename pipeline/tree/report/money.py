@@ -1,39 +1,39 @@
 """Money of a search: every call that this run has asked and paid for, by role, by depth and in the order of the slots.
 
 The journals of calls have each call once: also those of failed rounds, of retries, of outages that were paid for, of
-work that a kill broke off, and of answers that were wanted anew since.  Answers that were recalled from the store or a
-recording have their cost in the records, and are not paid again."""
+work that a kill broke off, and of answers that were wanted anew since.  A call that was noted before it was sent and
+has no end on record was broken off, or is under way: it has a price that nobody knows.  Answers that were recalled from
+the store or a recording have their cost in the records, and are not paid again."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from glob import escape, glob
 from math import fsum
 from typing import Any, NamedTuple
 
 from pipeline.core.text import plural
-from pipeline.models.calls import CALLS_FILE, DamagedCall, read_calls
-from pipeline.models.contract import Usage
+from pipeline.models.calls import CALLS_FILE, DamagedCall, journals, read_calls, unended_calls
+from pipeline.models.contract import UNKNOWN, Usage
 from pipeline.store.noop import folder
 from pipeline.tree.report.markdown import BLANK, format_number, markdown_table
-from pipeline.tree.rules.positions import EvalSlot, RunLayout, parse_slot
+from pipeline.tree.rules.positions import NO_SLOT, EvalSlot, RunLayout, parse_slot
 from pipeline.trust.series import round_significant
 
 MOST_CALL_FILES = 20_000
-_JOURNALS = "calls*.jsonl"  # beside them lies what tests have said
 MOST_ROWS = 12  # of the table over time
 _PAID_ELSEWHERE = "replay"  # a recorded answer has its cost of then
 
 
 class PaidCall(NamedTuple):
-    """The cost of a call; `failed`: it gave no answer."""
+    """The cost of a call; `failed`: it gave no answer; `unended`: nobody knows how it ended, if it has."""
 
     role: str
     usage: Usage
     failed: bool
     slot: EvalSlot
+    unended: bool = False
 
 
 class Bill(NamedTuple):
@@ -47,6 +47,7 @@ class Bill(NamedTuple):
     output_tokens: int = 0
     failed_calls: int = 0
     failed_usd: float = 0.0
+    unended_calls: int = 0
 
 
 def bill_of(calls: Iterable[PaidCall]) -> Bill:
@@ -61,6 +62,7 @@ def bill_of(calls: Iterable[PaidCall]) -> Bill:
         sum(usage.output_tokens for usage in usages),
         len(failed),
         _usd(failed),
+        sum(call.unended for call in found),
     )
 
 
@@ -93,11 +95,11 @@ def fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
 
 
 def _asked_calls(run: str) -> Iterator[PaidCall]:
-    """The calls in the journals, which are kept when answers are wanted anew."""
-    for path in sorted(glob(f"{escape(folder(run))}/calls/*/{_JOURNALS}")):
-        name = os.path.basename(os.path.dirname(path)).rpartition(".")[0]
-        slot = parse_slot(name)
-        yield from (PaidCall(role, usage, failed, slot) for role, usage, failed in _costs(path))
+    """The calls in the journals, which are kept when answers are wanted anew, and those that have no end there."""
+    top = f"{folder(run)}/calls"
+    for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
+        slot = parse_slot(name.rpartition(".")[0])
+        yield from (call._replace(slot=slot) for call in _costs_in(f"{top}/{name}"))
 
 
 def _recalled(run: str, slots: Iterable[EvalSlot]) -> Iterator[Usage]:
@@ -105,23 +107,39 @@ def _recalled(run: str, slots: Iterable[EvalSlot]) -> Iterator[Usage]:
     at = RunLayout(run)
     for slot in slots:
         for step, path in (("idea", at.idea(slot, "calls.jsonl")), ("implement", at.of_eval(slot, CALLS_FILE))):
-            if os.path.exists(path) and not os.path.exists(f"{folder(run)}/calls/{slot}.{step}"):
-                yield from (usage for _, usage, _ in _costs(path))
+            if os.path.exists(path) and not journals(f"{folder(run)}/calls/{slot}.{step}"):
+                yield from (call.usage for call in _costs(path))
 
 
-def _costs(path: str) -> tuple[tuple[str, Usage, bool], ...]:
+def _costs_in(journal: str) -> tuple[PaidCall, ...]:
+    """The costs of a folder of calls, read again when one of its files has changed."""
+    with os.scandir(journal) as found:
+        marks = [(each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in found]
+    return _costs_in_as_of(journal, tuple(sorted(marks)))
+
+
+@lru_cache(MOST_CALL_FILES)
+def _costs_in_as_of(journal: str, _marks: tuple[tuple[str, int, int], ...]) -> tuple[PaidCall, ...]:
+    ended = [call for path in journals(journal) for call in _costs(path)]
+    broken_off = unended_calls(journal)
+    usages = [UNKNOWN if call.usd is None else Usage(call.usd) for call in broken_off]
+    unended = [PaidCall(call.role, usage, False, NO_SLOT, True) for call, usage in zip(broken_off, usages, strict=True)]
+    return (*ended, *unended)
+
+
+def _costs(path: str) -> tuple[PaidCall, ...]:
     found = os.stat(path)
     return _costs_as_of(path, found.st_size, found.st_mtime_ns)
 
 
 @lru_cache(MOST_CALL_FILES)
-def _costs_as_of(path: str, _size: int, _when: int) -> tuple[tuple[str, Usage, bool], ...]:
+def _costs_as_of(path: str, _size: int, _when: int) -> tuple[PaidCall, ...]:
     """The costs in a file of calls.  Validation names a damaged one; here it has none that could be read."""
     try:
         calls = [call for call in read_calls(path) if call.backend != _PAID_ELSEWHERE]
     except DamagedCall:
         return ()
-    return tuple((call.role, call.usage, call.exit != 0) for call in calls)
+    return tuple(PaidCall(call.role, call.usage, call.exit != 0, NO_SLOT) for call in calls)
 
 
 def uncounted_usd(manifest: Mapping[str, Any]) -> float:
@@ -135,9 +153,10 @@ def uncounted_usd(manifest: Mapping[str, Any]) -> float:
 
 
 def format_bill(bill: Mapping[str, Any]) -> str:
-    """The known sum, and how much is unknown: `0.42 USD + 3 calls of unknown price`."""
-    unknown = bill["unknown_calls"]
-    return f"{bill['usd']:.12g} USD" + (f" + {plural(unknown, 'call')} of unknown price" if unknown else "")
+    """The known sum, and how much is unknown: `0.42 USD + 3 calls of unknown price (1 broken off or under way)`."""
+    unknown, unended = bill["unknown_calls"], bill["unended_calls"]
+    why = f" ({unended} broken off or under way)" if unended else ""
+    return f"{bill['usd']:.12g} USD" + (f" + {plural(unknown, 'call')} of unknown price{why}" if unknown else "")
 
 
 TIME_HEADER = ("up to", "USD so far", "unknown")

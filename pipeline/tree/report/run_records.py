@@ -13,6 +13,7 @@ from math import fsum
 from pipeline.store.files import read_bytes
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules import positions
+from pipeline.tree.rules.beam import MAX_DEPTH, told_stop
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
 from pipeline.tree.run.admission import without_refused
 from pipeline.tree.run.records import Record, load_if_intact
@@ -59,13 +60,21 @@ class RunRecords:
         """The promotions of the depths that are done: none after the one at which the search stopped."""
         done: dict[int, Record] = {}
         for depth in self.shape.depths:
-            found = self.record(self.at.of_depth(depth, "promoted.json"))
+            found = self.promotion(depth)
             if found is None:
                 break
             done[depth] = found
             if found["stop_reason"]:
                 break
         return done
+
+    def promotion(self, depth: int) -> Record | None:
+        """The promotion of a depth, with the reason to stop as people are told it."""
+        found = self.record(self.at.of_depth(depth, "promoted.json"))
+        if found is None or found["stop_reason"] != MAX_DEPTH:
+            return found
+        cut = self.assignments.get(depth, {"cut": ()})["cut"]
+        return {**found, "stop_reason": told_stop(found["stop_reason"], cut)}
 
     def _cascade(self, depth: int) -> Record | None:
         return self.record(self.at.of_depth(depth, "cascade.json")) if self.config["cascade"] else None

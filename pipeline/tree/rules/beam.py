@@ -220,3 +220,10 @@ STOPS: tuple[Callable[[DepthProgress], str], ...] = (
 def stop_reason(progress: DepthProgress) -> str:
     """The reason to stop after a promoted depth; empty to go on."""
     return next(filter(None, (stop(progress) for stop in STOPS)), "")
+
+
+def told_stop(reason: str | None, cut: Sequence[str]) -> str | None:
+    """The recorded reason to stop as people are told it: the budget's, where it left out slots of the last depth.
+
+    The record of a last depth says MAX_DEPTH whatever was cut, and is not decided anew for another word."""
+    return next((STOP_REASONS[name] for name in STOP_REASONS if name in cut), reason) if reason == MAX_DEPTH else reason

@@ -8,6 +8,7 @@ States of a call, by its key (role, prompt, files):
     none -> refused           kept with its cost; a model that will not answer is not asked again
     none -> service at fault  its cost is kept; the call waits and is made again, until patience is over: then it is
                               an outage of the target, and the next build asks
+    none -> broken off        noted before it was sent, and no more is known: it is on the bill, at an unknown price
 
 The default prompts are files in prompts/ beside this module."""
 
@@ -28,7 +29,7 @@ from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, wa
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
 from pipeline.machine.process import BuildStopping
-from pipeline.models.ask import ask
+from pipeline.models.ask import PAID, ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
 from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
@@ -182,6 +183,8 @@ class RoleAsker(NamedTuple):
             except BackendUnavailable as problem:
                 if problem.usage != FREE:
                     self.keep(failed_call(backend, question, problem))
+                elif backend["backend"] in PAID:
+                    self.when_room(question.role, self.calls.note_unpaid)
                 if self.job.processes.stopping:
                     raise BuildStopping from problem
                 outages.check(service, problem)
@@ -209,10 +212,13 @@ class RoleAsker(NamedTuple):
     def _ask_once(self, question: Question, turn: ServiceTurn, check: Callable[[Answer], object]) -> Answer:
         """Ask, and tell the others who ask the same backend what came of it."""
         context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
-        full: list[str] = []
+        backend, full = self.roles[question.role], list[str]()
         try:
             with watch_room([question.folder, question.log]) as full:
-                answer = ask(self.roles[question.role], question, context)
+                if backend["backend"] in PAID:
+                    is_free = isinstance(backend.get("price"), str)
+                    self.calls.note_asked(question.role, 0.0 if is_free else None)
+                answer = ask(backend, question, context)
             check(answer)
         except BackendUnavailable as problem:
             if problem.kind:
@@ -220,7 +226,7 @@ class RoleAsker(NamedTuple):
             raise
         except CallFailed as failure:
             turn.succeeded()
-            if full and failure.exit != REFUSAL_STATUS and self.roles[question.role]["backend"] not in PROTOCOLS:
+            if full and failure.exit != REFUSAL_STATUS and backend["backend"] not in PROTOCOLS:
                 why = f"{failure}; {full[0]}"
                 raise _CallWithoutRoom(why, failure.exit, failure.usage, failure.seconds) from failure
             raise
