@@ -32,8 +32,8 @@ class BuildInterrupted(Exception):
         self.number = number
 
 
-def not_built(run: str, what: str = "it") -> SpecError:
-    return SpecError(f"{run}: nothing is recorded of {what} yet; `coppice {run}` builds it")
+def not_built(run: str, what: str = "it", how: str = "") -> SpecError:
+    return SpecError(f"{run}: nothing is recorded of {what} yet; {how or f'`coppice {run}` builds it'}")
 
 
 @contextmanager

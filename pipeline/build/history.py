@@ -1,8 +1,8 @@
 """History of a run: a line as each build of it begins, and one as it ends, in runs/RUN/.coppice/builds.
 
-Lines are JSON, written by whoever has the lock of the run.  A build without an end was killed.  One that found all as
-it should be leaves no line.  Of many builds the newest are kept, with their numbers, of very large ones the slowest
-targets.  Nothing rests on the history: a build goes on without, and says so, where it cannot be written."""
+Lines are JSON, written by whoever has the lock of the run.  A build without an end was killed, or goes on.  One that
+found all as it should be leaves no line.  Of many builds the newest are kept, with their numbers, of very large ones
+the slowest targets.  Nothing rests on the history: a build goes on without, and says so, where it cannot be written."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import json
 import os
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, rooms_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, Outcome
 from pipeline.store import noop
 from pipeline.store.files import append_lines, whole_lines, write_whole
@@ -23,6 +24,9 @@ from pipeline.views.events import Build, Reporter
 MOST_TARGETS = 2000
 # Builds that are kept: some weeks of a few a day, and 12 MB at most.  So many more may be there before the oldest go.
 KEPT_BUILDS, SLACK = 100, 25
+# A target that starts so long after all that it reads is there was waiting; one that ended so shortly before it started
+# gave it the place.  Times are rounded to a thousandth.
+LATE, HANDED_ON, ROUNDING = 0.05, 0.25, 0.002
 
 
 class TargetTime(NamedTuple):
@@ -35,7 +39,9 @@ class TargetTime(NamedTuple):
 
 
 class PastBuild(NamedTuple):
-    """A build of a run; `seconds` is None of one that was killed.  `critical`: each waited for the one before it."""
+    """A build of a run; `seconds` is None of one that was killed.  `critical`: each waited for the one before it.
+
+    `places`: of these, the seconds that one waited for a place though all that it reads was there."""
 
     number: int
     at: float
@@ -45,6 +51,7 @@ class PastBuild(NamedTuple):
     saved: float = 0.0
     critical: Sequence[str] = ()
     targets: Sequence[TargetTime] = ()
+    places: Mapping[str, float] = {}
 
 
 def history_path(run: str) -> str:
@@ -63,7 +70,7 @@ def past_builds(run: str) -> list[PastBuild]:
             elif number in found:
                 fields = {name: record[name] for name in ("seconds", "stopped", "counts", "saved", "critical")}
                 targets = [TargetTime(*row) for row in record["targets"]]
-                found[number] = found[number]._replace(**fields, targets=targets)
+                found[number] = found[number]._replace(**fields, targets=targets, places=record.get("places", {}))
         except (ValueError, KeyError, TypeError):
             continue
     return [*found.values()]
@@ -93,6 +100,7 @@ class HistoryReporter(Reporter):
         self._counts: dict[str, int] = {}
         self._saved = 0.0
         self._ended: dict[str, TargetTime] = {}
+        self._fresh: set[str] = set()
 
     def begin(self, build: Build) -> None:
         super().begin(build)
@@ -125,9 +133,11 @@ class HistoryReporter(Reporter):
         self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
         if outcome.status in (FRESH, RECALLED):
             self._saved += outcome.saved
+        name = target.name.partition(":")[2]
+        if outcome.status == FRESH:
+            self._fresh.add(name)
         if outcome.status in (BUILT, FAILED, RECALLED):
             start = max(0.0, outcome.start - self._begun) if outcome.end else 0.0
-            name = target.name.partition(":")[2]
             self._ended[name] = TargetTime(name, outcome.status, round(start, 3), round(outcome.seconds, 3))
 
     def complete_run(self) -> None:
@@ -135,25 +145,57 @@ class HistoryReporter(Reporter):
             with self._writing():  # what was in doubt is as it should be
                 os.truncate(history_path(self._run), self._size)
         elif self._number:
-            slowest = sorted(self._ended.values(), key=lambda each: each.seconds, reverse=True)[:MOST_TARGETS]
+            whole = (i for i in self.build.needed if self.build.targets[i].run == self._run)
+            if found := sum(i not in self.build.todo for i in whole):  # nothing speaks against them: nobody looked
+                self._counts[FRESH] = self._counts.get(FRESH, 0) + found
+            critical, places = self._critical_path()
+            slowest = sorted(self._ended.values(), key=lambda each: each.seconds, reverse=True)
+            shown = [each for n, each in enumerate(slowest) if n < MOST_TARGETS or each.name in critical]
             end = {"seconds": round(time.time() - self._begun, 3), "stopped": self._stopped, "counts": self._counts}
-            end |= {"saved": round(self._saved, 3), "critical": self._critical_path(), "targets": slowest}
+            end |= {"saved": round(self._saved, 3), "critical": [*critical], "places": places, "targets": shown}
             self._append({"build": self._number, "event": "end", **end})
 
-    def _critical_path(self) -> list[str]:
-        """The last target to end, the last of those that it read from, and so on; first things first."""
-        if not self._ended:
-            return []
+    def _critical_path(self) -> tuple[Mapping[str, TargetTime], Mapping[str, float]]:
+        """The last target to end, what it waited for, what that waited for, and so on; first things first.
+
+        A target waited for the last to end of those that it reads from; or, if it started only later, for the one whose
+        end gave it a place, which has the seconds of that wait."""
         own = {t.name.partition(":")[2]: i for i, t in enumerate(self.build.targets) if t.run == self._run}
-        path = [max(self._ended.values(), key=_end).name]
-        while above := [
-            self._ended[name]
-            for i in self.build.above(own[path[-1]])
-            if self.build.targets[i].run == self._run
-            and (name := self.build.targets[i].name.partition(":")[2]) in self._ended
-        ]:
-            path.append(max(above, key=_end).name)
-        return path[::-1]
+        by_end = sorted(self._ended.values(), key=_end)
+        path, places = {each.name: each for each in by_end[-1:]}, {}
+        last = by_end[-1] if by_end else None
+        while last and len(path) < MOST_TARGETS:
+            above = max(self._ended_above(own[last.name], {*path}), key=_end, default=None)
+            waited = last.start - (_end(above) if above else 0.0)
+            if waited > LATE and (giver := self._place_giver(last, by_end, own, path)):
+                places[last.name] = round(waited, 3)
+                above = giver
+            if last := above:
+                path[last.name] = last
+        return dict([*path.items()][::-1]), places
+
+    def _ended_above(self, i: int, seen: set[str]) -> Iterator[TargetTime]:
+        """Targets that were made for this one in this build; what was found fresh had waited for those above it."""
+        for j in self.build.above(i):
+            name = self.build.targets[j].name.partition(":")[2]
+            if self.build.targets[j].run != self._run or name in seen:
+                continue
+            seen.add(name)
+            if name in self._ended:
+                yield self._ended[name]
+            elif name in self._fresh:
+                yield from self._ended_above(j, seen)
+
+    def _place_giver(
+        self, late: TargetTime, by_end: Sequence[TargetTime], own: Mapping[str, int], path: Mapping[str, TargetTime]
+    ) -> TargetTime | None:
+        """The target that ended just before this one started, one of the same rooms if there is any."""
+        last = bisect_right(by_end, late.start + ROUNDING, key=_end)
+        first = bisect_right(by_end, late.start - HANDED_ON, key=_end)
+        found = [each for each in by_end[first:last] if each.name not in path and each.start <= late.start]
+        rooms = {*rooms_of(self.build.targets[own[late.name]])}
+        near = [each for each in found if rooms.intersection(rooms_of(self.build.targets[own[each.name]]))]
+        return next(reversed(near or found), None)
 
     def _append(self, record: Mapping[str, Any]) -> None:
         with self._writing():

@@ -114,11 +114,11 @@ class Maker:
         recipe = self.recipe(target)
         key = recipes.result_key(recipe, inputs.values())
         if self.always:
-            return self._run(TargetWork(target, recipe, inputs, key, time.time()))
+            return self._run(TargetWork(target, recipe, inputs, key, time.time(), []))
         with self._claim(key):
             if self.is_fresh(target, key):
                 return Outcome(FRESH, saved=self._seconds_saved(target))
-            work = TargetWork(target, recipe, inputs, key, time.time())
+            work = TargetWork(target, recipe, inputs, key, time.time(), [])
             return self._recall(work) or self._run(work)
 
     def _seconds_saved(self, target: Target) -> float:
@@ -206,7 +206,8 @@ class Maker:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             shared = (self.processes, self.workers, self.kept, folder)
             job = Job(target, reads, writes, log, *shared, say, unplanned.append)
-            job = job._replace(lend_place=partial(self.lend_place, target), is_paused=partial(self.is_paused, target))
+            waits = {"lend_place": partial(self.lend_place, target), "is_paused": partial(self.is_paused, target)}
+            job = job._replace(**waits, add_wait=work.waited.append)
             self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
@@ -273,13 +274,20 @@ def _outage_reason(error: StageFailed) -> str:
 
 
 class TargetWork(NamedTuple):
-    """Target to be made now: what it reads, and the key of recipe and inputs."""
+    """Target to be made now: what it reads, and the key of recipe and inputs.
+
+    `waited`: the seconds of each wait for the machine; they are no part of what it takes."""
 
     target: Target
     recipe: dict[str, Any]
     inputs: dict[str, str]
     key: str
-    start: float
+    taken: float
+    waited: list[float]
+
+    @property
+    def start(self) -> float:
+        return self.taken + sum(self.waited)
 
     def receipt(self, how: str, contents: Sequence[str], attempts: int = 0, unsettled: tuple[str, ...] = ()) -> Receipt:
         outputs = dict(zip(self.target.outputs, contents, strict=True))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any
 
 from doit.exceptions import InvalidCommand
@@ -13,9 +14,12 @@ from pipeline.build.history import PastBuild, TargetTime, past_builds
 from pipeline.commands.command import NewCommand, opt_json, option, print_result
 from pipeline.core.text import count_words, duration
 from pipeline.errors import SpecError, did_you_mean
+from pipeline.machine.lock import is_locked
+from pipeline.store.receipts import Receipts
 
 SLOWEST = 10
 NO_TIME = 0.05  # a difference of seconds that is none
+LONGEST_PATH = 30  # a longer one is shown without its shortest steps
 
 
 class LogCommand(NewCommand):
@@ -41,13 +45,14 @@ class LogCommand(NewCommand):
         if not args and (params["build"] or params["compare"]):
             raise InvalidCommand("log: --build and --compare are about one run; name it")
         history = {run: past_builds(run) for run in args or runs}
+        going_on = {run for run, builds in history.items() if builds and builds[-1].seconds is None and is_locked(run)}
         record: dict[str, Any] = {run: [_record(each) for each in builds] for run, builds in history.items()}
-        lines = [*_list_lines(history)]
+        lines = [*_list_lines(history, going_on)]
         if args and history[args[0]]:
             builds = {each.number: each for each in history[args[0]]}
             if params["compare"]:
-                record = {args[0]: _compare(*(_pick(builds, number) for number in _pair(params["compare"])))}
-                lines = [*_comparison_lines(record[args[0]])]
+                record = {args[0]: _compare(*_sides(args[0], history[args[0]], _pair(params["compare"])))}
+                lines = [*_comparison_lines(record[args[0]], "goes on" if going_on else "was killed")]
             else:
                 lines += _detail_lines(_pick(builds, params["build"] or max(builds)))
         print_result(record, lines or ["no builds yet"], params["json"])
@@ -71,10 +76,28 @@ def _pick(builds: Mapping[int, PastBuild], number: int) -> PastBuild:
     return builds[number]
 
 
-def _list_lines(history: Mapping[str, Sequence[PastBuild]]) -> Iterator[str]:
+def _sides(run: str, builds: Sequence[PastBuild], pair: Sequence[int]) -> Iterator[PastBuild]:
+    """The builds to compare; of one without an end, the targets whose receipts say that they were made in it."""
+    by_number = {each.number: each for each in builds}
+    for build in (_pick(by_number, number) for number in pair):
+        if build.seconds is not None:
+            yield build
+            continue
+        end = min((each.at for each in builds if each.number > build.number), default=inf)
+        receipts = Receipts(run)
+        made = ((name, receipts.receipt(name)) for name in receipts.names())
+        times = (
+            TargetTime(name.partition(":")[2], it.how, round(it.start - build.at, 3), round(it.end - it.start, 3))
+            for name, it in made
+            if it and build.at <= it.start < end
+        )
+        yield build._replace(targets=[*times])
+
+
+def _list_lines(history: Mapping[str, Sequence[PastBuild]], going_on: Collection[str]) -> Iterator[str]:
     found = sorted(((each.at, run, each) for run, builds in history.items() for each in builds), key=lambda it: it[:2])
     for at, run, each in found:
-        end = "killed, or still going on"
+        end = "still going on" if run in going_on and each is history[run][-1] else "killed"
         if each.seconds is not None:
             saved = f", saved {duration(each.saved)} of work" if each.saved > 1 else ""
             stopped = f", stopped: {each.stopped}" if each.stopped else ""
@@ -83,12 +106,31 @@ def _list_lines(history: Mapping[str, Sequence[PastBuild]]) -> Iterator[str]:
 
 
 def _detail_lines(build: PastBuild) -> Iterator[str]:
-    times = {each.name: each for each in build.targets}
-    if path := [times[name] for name in build.critical if name in times]:
-        yield from ("", f"critical path of build {build.number}: {duration(sum(each.seconds for each in path))}")
-        yield from map(_time_line, path)
+    steps = [*_path_steps(build)]
+    if steps:
+        yield from ("", f"critical path of build {build.number}: {duration(sum(seconds for seconds, _ in steps))}")
+        short = [seconds for seconds, _ in steps if seconds < NO_TIME] if len(steps) > LONGEST_PATH else []
+        yield from (f"{duration(seconds):>12}  {words}" for seconds, words in steps if not short or seconds >= NO_TIME)
+        if short:
+            yield f"{duration(sum(short)):>12}  {len(short)} of less than {NO_TIME:g} s each"
     if build.targets:
         yield from ("", f"slowest of build {build.number}:", *map(_time_line, build.targets[:SLOWEST]))
+
+
+def _path_steps(build: PastBuild) -> Iterator[tuple[float, str]]:
+    """Seconds and words of each step of the critical path and of each wait; they add up to the build's time."""
+    times = {each.name: each for each in build.targets}
+    now = 0.0
+    for each in (times[name] for name in build.critical if name in times):
+        if (gap := each.start - now) >= NO_TIME / 5:
+            waited = "waited for a place, for the machine, or while paused"
+            yield gap, waited if now else "until the first of these started"
+        place = build.places.get(each.name, 0.0)
+        note = f" (had waited for a place: {duration(place)})" if place else ""
+        yield each.start + each.seconds - max(now, each.start), f"{each.status} {each.name}{note}"
+        now = each.start + each.seconds
+    if now and build.seconds and (rest := build.seconds - now) >= NO_TIME / 5:
+        yield rest, "until the build had ended"
 
 
 def _time_line(each: TargetTime) -> str:
@@ -96,23 +138,34 @@ def _time_line(each: TargetTime) -> str:
 
 
 def _compare(old: PastBuild, new: PastBuild) -> Mapping[str, Any]:
-    """Two builds, and the targets whose times or ends differ, the largest difference first."""
+    """Two builds, and the targets whose times or ends differ, the largest difference first.
+
+    Beside a build without an end, only what both did: of the others nobody knows what it would have done."""
     before, after = ({each.name: each for each in side.targets} for side in (old, new))
+    whole = old.seconds is not None and new.seconds is not None
     rows = []
-    for name in sorted({*before, *after}):
+    for name in sorted({*before, *after} if whole else {*before} & {*after}):
         a, b = before.get(name), after.get(name)
         change = round((b.seconds if b else 0.0) - (a.seconds if a else 0.0), 3)
         if abs(change) > NO_TIME or (a and a.status) != (b and b.status):
             sides = {"before": a and a._asdict(), "after": b and b._asdict()}
             rows.append({"name": name, "change": change, **sides})
     builds = [{name: value for name, value in _record(side).items() if name != "targets"} for side in (old, new)]
-    return {"builds": builds, "targets": sorted(rows, key=lambda row: -abs(row["change"]))}
+    counts = {"both": len({*before} & {*after}), "only_before": len({*before} - {*after})}
+    counts["only_after"] = len({*after} - {*before})
+    return {"builds": builds, "counts": counts, "targets": sorted(rows, key=lambda row: -abs(row["change"]))}
 
 
-def _comparison_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
-    old, new = comparison["builds"]
-    whole = [duration(side["seconds"]) if side["seconds"] is not None else "no end" for side in (old, new)]
-    yield f"build {old['number']} -> {new['number']}: {whole[0]} -> {whole[1]}"
+def _comparison_lines(comparison: Mapping[str, Any], endless: str) -> Iterator[str]:
+    """Lines of a comparison.  `endless`: what is the matter with a build that has no end."""
+    builds, counts = comparison["builds"], comparison["counts"]
+    whole = [duration(side["seconds"]) if side["seconds"] is not None else "no end" for side in builds]
+    numbers = [side["number"] for side in builds]
+    yield f"build {numbers[0]} -> {numbers[1]}: {whole[0]} -> {whole[1]}"
+    for side, only in zip(builds, ("only_before", "only_after"), strict=True):
+        if side["seconds"] is None:
+            done = f"{counts['both'] + counts[only]} of the targets made in it are known, {counts['both']} in both"
+            yield f"build {side['number']} {endless}: {done}; only these are compared"
     rows = comparison["targets"]
     for row in rows[: 4 * SLOWEST]:
         yield f"{row['change']:+10.1f} s  {row['name']}: {_side(row['before'])} -> {_side(row['after'])}"

@@ -1,8 +1,8 @@
 """Starters: a first search over code, made for what is found in a folder, with recorded ideas that change nothing.
 
-States: looked at (what can be measured, how) -> written (spec, measuring script, two ideas) -> hidden from git, whose
-work tree must stay clean: the files are named in .git/info/exclude.  No program of the user is run, and nothing that is
-there is overwritten."""
+States: looked at (what can be measured, how) -> written (spec, two ideas, and a script that measures unless the program
+writes the CSV of a sweep itself) -> hidden from git, whose work tree must stay clean: the files are named in
+.git/info/exclude.  No program of the user is run, and nothing that is there is overwritten."""
 
 from __future__ import annotations
 
@@ -25,42 +25,96 @@ SKIPPED_SCRIPTS = re.compile(r"(test_.*|.*_test|setup|conftest|noxfile|dodo|__in
 LIKELY = ("bench", "measure", "score", "eval", "train", "model", "run", "main", "search")
 COMMENTS = {".py": "#", ".sh": "#", ".c": "//", "Makefile": "#"}
 FILES_LOOKED_AT = 2000
+# Columns of a sweep's CSV that are no metrics, one that is a time, and one of which less is better.
+NO_METRICS = {"config_id", "params", "seed", "status", "error", "block"}
+TIME = re.compile(r"sec|time|durat|latency|(^|_)m?s$", re.IGNORECASE)
+LESS = re.compile(rf"loss|err|rmse|mse|mae|cost|regret|perplex|drawdown|{TIME.pattern}", re.IGNORECASE)
+# What a script says of the number of its blocks, the surest first.
+BLOCKS = (r"(?:KFold|ShuffleSplit)\(\s*(\d+)", r"n_splits\s*=\s*(\d+)", r"\bcv\s*=\s*(\d+)", r"range\(\s*(\d+)\s*\)")
 NO_FOLDERS = {"node_modules", "venv", "__pycache__", "runs", "build", "dist"}
 
 
 class Program(NamedTuple):
     """Program that a search can measure: its command and what is built before, a file of it to change, and what counts.
 
-    `number`: it prints the number that counts; otherwise its time does."""
+    `number`: it prints the number that counts; otherwise its time does.  `table`: it writes the CSV of a sweep itself;
+    `script`: the file that measures, if it is one, which is not the one to change where there is another."""
 
     command: str
     build: str
     file: str
     number: bool
     words: str
+    script: str = ""
+    table: Table | None = None
 
 
-def find_program(folder: str) -> tuple[Program | None, bool]:
-    """The program in a folder, and whether there is a pytest suite.  By names and texts alone: nothing is run."""
+class Table(NamedTuple):
+    """The CSV that a script writes: its metrics, the first of them the one that counts, and how many blocks it has.
+
+    `blocks`: 0 without a column `block`; None where the script does not say how many there are."""
+
+    metrics: tuple[str, ...]
+    blocks: int | None
+
+
+class Suite(NamedTuple):
+    """Tests of a folder: what runs them, and its name."""
+
+    command: tuple[str, ...]
+    name: str
+
+
+def find_program(folder: str) -> tuple[Program | None, Suite | None]:
+    """The program in a folder, and its tests.  By names and texts alone: nothing is run."""
     top = sorted(entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
-    suite = any(re.fullmatch(r"test_.*\.py|.*_test\.py", name) for name in _names_below(folder))
+    suite = _find_suite(folder)
     found = [*_scripts(folder, top), *_compiled(folder, top)]
     if found:
-        return min(found, key=lambda each: _likeliness(each.file)), suite
+        best = min(found, key=lambda each: (each.table is None, *_likeliness(each.file)))
+        return best._replace(file=_file_to_change(folder, top, best)), suite
     if suite:
         file = next((name for name in top if name.endswith(".py")), "")
-        return Program("python3 -m pytest -q", "", file, False, "the time of its pytest suite"), suite
+        return Program(" ".join(suite.command), "", file, False, f"the time of its {suite.name} suite"), suite
     return None, suite
 
 
-def _names_below(folder: str) -> Iterator[str]:
+def _find_suite(folder: str) -> Suite | None:
+    """The tests of a folder: a plain unittest suite in one folder is run by unittest, anything else by pytest."""
+    paths = [path for path in _paths_below(folder) if re.fullmatch(r"test_.*\.py|.*_test\.py", os.path.basename(path))]
+    texts = [_text(folder, path) for path in paths]
+    places = {os.path.dirname(path) for path in paths}
+    plain = all(re.search(r"^\s*(?:import|from) unittest\b", text, re.MULTILINE) for text in texts)
+    named = all(os.path.basename(path).startswith("test_") for path in paths)
+    if not paths:
+        return None
+    if not plain or not named or len(places) > 1 or any(re.search(r"\bpytest\b", text) for text in texts):
+        return Suite(("python3", "-m", "pytest", "-q"), "pytest")
+    (place,) = places
+    below = ("discover", "-s", place) if place else ()
+    return Suite(("python3", "-m", "unittest", *below), "unittest")
+
+
+def _paths_below(folder: str) -> Iterator[str]:
     count = 0
-    for _, inner, names in os.walk(folder):
+    for at, inner, names in os.walk(folder):
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in NO_FOLDERS)
         count += len(names)
-        yield from names
+        yield from (os.path.normpath(os.path.relpath(f"{at}/{name}", folder)) for name in names)
         if count > FILES_LOOKED_AT:
             return
+
+
+def _file_to_change(folder: str, names: list[str], program: Program) -> str:
+    """The file that an example changes: not the script that measures, if there is another of its kind.
+
+    One that the script imports comes first."""
+    if not program.script:
+        return program.file
+    ending = Path(program.script).suffix
+    others = [n for n in names if n.endswith(ending) and n != program.script and not SKIPPED_SCRIPTS.fullmatch(n)]
+    imported = re.findall(r"^\s*(?:from|import)\s+(\w+)", _text(folder, program.script), re.MULTILINE)
+    return next((n for n in (*(f"{name}.py" for name in imported), *others) if n in others), program.script)
 
 
 def _likeliness(file: str) -> tuple[int, str]:
@@ -74,10 +128,28 @@ def _scripts(folder: str, names: list[str]) -> Iterator[Program]:
         word = _quoted(name)
         if name.endswith(".py") and not SKIPPED_SCRIPTS.fullmatch(name) and ("__main__" in text or "print(" in text):
             number = "print(" in text
+            if table := _find_table(text):
+                to = "" if "AGENTIC_RESULTS_CSV" in text else ' "{results}"' if "sys.argv" in text else ' > "{results}"'
+                words = f"{table.metrics[0]}, a column of the CSV that {name} writes"
+                yield Program(f"python3 {word}{to}", "", name, True, words, name, table)
+                continue
             what = "the last number that it prints" if number else "its time"
-            yield Program(f"python3 {word}", "", name, number, f"{what}, {name} being a Python script")
+            yield Program(f"python3 {word}", "", name, number, f"{what}, {name} being a Python script", name)
         elif name.endswith(".sh"):
-            yield Program(f"sh {word}", "", name, False, f"the time of {name}, a shell script")
+            yield Program(f"sh {word}", "", name, False, f"the time of {name}, a shell script", name)
+
+
+def _find_table(text: str) -> Table | None:
+    """The CSV of a sweep that a script writes, by the header that stands in it as one string or as a list."""
+    line = re.search(r"""["'](config_id(?:,\w+)+)(?:\\[rn])*["']""", text)
+    listed = re.search(r"""[\[(]\s*(["']config_id["'](?:\s*,\s*["']\w+["'])+)\s*,?\s*[\])]""", text)
+    if not (found := line or listed):
+        return None
+    columns = re.findall(r"\w+", found[1])
+    metrics = sorted((name for name in columns if name not in NO_METRICS), key=lambda name: bool(TIME.search(name)))
+    said = (match[1] for pattern in BLOCKS for match in re.finditer(pattern, text))
+    blocks = next((int(number) for number in said if int(number) > 1), None) if "block" in columns else 0
+    return Table(tuple(metrics), blocks) if metrics else None
 
 
 def _compiled(folder: str, names: list[str]) -> Iterator[Program]:
@@ -164,6 +236,8 @@ roles:                                    # recorded: no model, no cost
 #   coder: {{backend: claude}}
 # budget: {{usd: 5, per_eval: {{usd: 1}}}}
 {tests}
+{sweep}"""
+SWEEP = """\
 sweep:
   run: [python3, "{{in}}", "{{results}}"{seed}]   # runs in each candidate's checkout
   reads: search/measure.py                # the file to change when something else counts
@@ -174,9 +248,20 @@ sweep:
 metrics:
   {column}: {{primary: true, better: {better}}}
 """
+SWEEP_OF_TABLE = """\
+sweep:
+  run: {command}   # runs in each candidate's checkout
+  configs: 1                              # check: as many as `config_id` has values
+{blocks}  timeout: 10m
+
+protect: [{script}]   # what measures is out of a candidate's reach
+
+metrics:
+  {column}: {{primary: true, better: {better}}}   # check: the column that counts, and if more of it is better
+{others}"""
 TESTS = """
 tests:                                    # must pass before anything is measured
-  run: [python3, -m, pytest, -q]
+  run: [{command}]
   timeout: 10m
 """
 TIMES = 8
@@ -188,22 +273,22 @@ SEED_OF_TIMES = (
 )
 
 
-def search_files(program: Program, folder: str, repo: str, tested: bool) -> dict[str, str]:
+def search_files(program: Program, folder: str, repo: str, tests: Suite | None) -> dict[str, str]:
     """The files of a first search, by path from the project's folder."""
-    column, better = ("value", "higher") if program.number else ("seconds", "lower")
-    measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
     # Any path is a string of JSON, and so of YAML; a plain one needs no quotes.
     path = repo if re.fullmatch(r"\.*[/\w][/\w.-]*|\.+", repo, re.ASCII) else json.dumps(repo)
-    keys = {
-        "words": printable_line(program.words, LONGEST_WORDS),
-        "repo": path,
-        "times": TIMES,
-        "column": column,
-        "better": better,
-    }
-    seed, seeded = ("", "") if program.number else SEED_OF_TIMES
-    spec = SPEC.format(**keys, seed=seed, seeded=seeded, tests=TESTS if tested else "")
-    files = {f"specs/{SEARCH}.yaml": spec, "search/measure.py": measure}
+    files = {}
+    if program.table:
+        sweep = _sweep_of_table(program, program.table)
+    else:
+        column, better = ("value", "higher") if program.number else ("seconds", "lower")
+        seed, seeded = ("", "") if program.number else SEED_OF_TIMES
+        sweep = SWEEP.format(seed=seed, seeded=seeded, times=TIMES, column=column, better=better)
+        measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
+        files["search/measure.py"] = measure
+    tested = TESTS.format(command=", ".join(map(json.dumps, tests.command))) if tests else ""
+    words = printable_line(program.words, LONGEST_WORDS)
+    files = {f"specs/{SEARCH}.yaml": SPEC.format(words=words, repo=path, tests=tested, sweep=sweep), **files}
     for name, (title, change) in _ideas(program, folder).items():
         files[f"search/ideas/{name}/idea.md"] = (
             f"IDEA: {title}\n\nRATIONALE: An example: it changes nothing, so it should not be promoted.\n\n"
@@ -211,6 +296,21 @@ def search_files(program: Program, folder: str, repo: str, tested: bool) -> dict
         )
         files[f"search/ideas/{name}/change.patch"] = change
     return files
+
+
+def _sweep_of_table(program: Program, table: Table) -> str:
+    """The keys of a sweep whose program writes the CSV itself."""
+    column, *others = table.metrics
+    check = "check: as many as `block` has values"
+    number = f"{TIMES if table.blocks is None else table.blocks}"
+    return SWEEP_OF_TABLE.format(
+        command=json.dumps(program.command),
+        blocks="" if table.blocks == 0 else f"  blocks: {number:<32}# {check}\n",
+        script=json.dumps(program.script),
+        column=column,
+        better="lower" if LESS.search(column) else "higher",
+        others=f"  # its other columns: {', '.join(others)}\n" if others else "",
+    )
 
 
 def _ideas(program: Program, folder: str) -> Mapping[str, tuple[str, str]]:
@@ -259,7 +359,7 @@ def has_pytest() -> bool:
 
 
 def notes(
-    place: RepoLocation, folder: str, program: Program, suite: bool, tested: bool, files: Mapping[str, str]
+    place: RepoLocation, folder: str, program: Program, suite: Suite | None, tested: bool, files: Mapping[str, str]
 ) -> Iterator[str]:
     """Hide the files from git, if they are inside of it, and say what was found and what comes next."""
     top = os.path.realpath(folder)
@@ -268,11 +368,13 @@ def notes(
         if changed := _hide_from_git(place, paths):
             yield f"wrote {changed}: git does not see these files; remove the lines there to commit them"
     yield f"found: {printable_line(program.words, LONGEST_WORDS)}; that is what counts"
+    if program.table:
+        yield f"check in specs/{SEARCH}.yaml how many blocks it writes, which column counts, and if more is better"
     if suite:
         untested = "a pytest suite, but python3 has no pytest: `tests:` is left out"
-        yield f"found: {'a pytest suite, which has to pass (`tests:`)' if tested else untested}"
+        yield f"found: {f'a {suite.name} suite, which has to pass (`tests:`)' if tested else untested}"
     else:
-        yield "not found: a pytest suite; `tests:` takes any command"
+        yield "not found: a pytest or unittest suite; `tests:` takes any command"
     yield "next:"
     yield from [] if os.path.samefile(folder, ".") else [f"  cd {shlex.quote(folder)}"]
     yield f"  coppice plan {SEARCH}      # what it would do; starts from the last commit, so commit what is not yet"

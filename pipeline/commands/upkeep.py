@@ -95,9 +95,9 @@ def start_search(folder: str, repo: str) -> int:
     if program is None:
         what = "no Python or shell script, C program, Makefile or pytest suite at the top of it"
         raise SpecError(f"init: {code} has nothing to measure: {what}; write a script that prints a number, and again")
-    tested = suite and starters.has_pytest()
+    tested = suite is not None and (suite.name != "pytest" or starters.has_pytest())
     at = os.path.relpath(place.folder, os.path.realpath(folder))
-    contents = starters.search_files(program, place.folder, at, tested)
+    contents = starters.search_files(program, place.folder, at, suite if tested else None)
     files = {os.path.normpath(f"{folder}/{name}"): text for name, text in contents.items()}
     if there := next((path for path in files if os.path.lexists(path)), ""):
         raise SpecError(f"init: {there} is there already; nothing was written")

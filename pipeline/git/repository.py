@@ -284,6 +284,11 @@ def _head_commit(place: RepoLocation, run: str) -> tuple[str, str]:
     return prepare_repository(run, f"{place.common}/objects"), commit
 
 
+def head_commit(place: RepoLocation) -> str:
+    """The commit that is checked out in a repository."""
+    return git("rev-parse", "--verify", "HEAD^{commit}", repo=place.git_dir).decode().strip()
+
+
 def _checked_head(place: RepoLocation) -> str:
     with open_with_gitpython(place.git_dir) as found:
         if not found.head.is_valid():

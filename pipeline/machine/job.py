@@ -150,7 +150,8 @@ class Job(NamedTuple):
 
     `lend_place` lets others have the place of a target that asks, while the block waits for what is out; it ends when
     there is a place again and the run is not paused.  What others may wait for, such as a lock, must not be held
-    meanwhile.  `is_paused`: nobody is to be asked anything now."""
+    meanwhile.  `is_paused`: nobody is to be asked anything now.  `add_wait` hears how many seconds it waited before it
+    could begin, which are not counted as its own."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -164,6 +165,7 @@ class Job(NamedTuple):
     take_in: Callable[[str], None] = lambda _: None
     lend_place: Callable[[], AbstractContextManager[None]] = nullcontext
     is_paused: Callable[[], bool] = lambda: False
+    add_wait: Callable[[float], None] = lambda _: None
 
 
 def input_path(job: JobFiles, port: str) -> str:

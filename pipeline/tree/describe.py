@@ -52,6 +52,8 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     yield f"verdicts: {_verdicts_text(params)}"
     if hindrance := _root_hindrance(targets):
         yield f"start: the build would stop at {params['run']}:root: {hindrance}"
+    elif hindrance := _protect_hindrance(targets):
+        yield f"start: the build would stop at {params['run']}:protected: {hindrance}"
 
 
 def _root_hindrance(targets: Sequence[Target]) -> str:
@@ -69,6 +71,31 @@ def _root_hindrance(targets: Sequence[Target]) -> str:
     except GitProblem as problem:
         return str(problem)
     return ""
+
+
+def _protect_hindrance(targets: Sequence[Target]) -> str:
+    """Reason why the files to protect cannot be recorded, such as a name that the start does not have.
+
+    Of a folder without git, or below one, only the build tells: it commits the files first."""
+    protected = next((target for target in targets if target.stage == "protected"), None)
+    if protected is None or os.path.exists(RunLayout(protected.run).of_run("protected.json")):
+        return ""
+    from pipeline.git.command import GitProblem
+    from pipeline.git.objects import tree_entries
+    from pipeline.git.repository import head_commit, locate_repo
+    from pipeline.machine.job import StageFailed
+    from pipeline.tree.run.protect import missing_pattern, project_digests
+
+    root = next(target for target in targets if target.stage == "root")
+    try:
+        project_digests(protected.params["project"])
+        place = locate_repo(root.params["repo"])
+        if place.folder != place.top:
+            return ""
+        commit = head_commit(place)
+        return missing_pattern(protected.params["repo"], tree_entries(place.git_dir, commit), commit)
+    except (GitProblem, StageFailed) as problem:
+        return str(problem)
 
 
 def _cost_text(params: Mapping[str, Any], evaluations: int, unknown: Sequence[str]) -> str:

@@ -119,7 +119,10 @@ class _Questions:
         try:
             return self._idea_prompt() if role == "ideas" else self._prompt(role)
         except FileNotFoundError as error:
-            raise not_built(self.run, f"what the role {role} is told, such as {error.filename},") from error
+            start = f"`coppice {self.run}:{self.slot.place}.node` builds that, and asks no model"
+            is_start = self.slot.depth == 0 and not os.path.exists(self.at.of_node(self.slot.place, "code.json"))
+            what = f"what the role {role} is told, such as {error.filename},"
+            raise not_built(self.run, what, start if is_start else "") from error
         except GitProblem as problem:
             raise SpecError(f"{problem}; `coppice {self.run}` makes it again") from problem
         except StageFailed as mistake:  # in a template

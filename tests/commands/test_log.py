@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from kit.building import planted
@@ -43,7 +44,7 @@ def test_a_build_that_was_killed_has_no_end_and_torn_lines_do_no_harm(demo: Proj
     with path.open("a") as file:
         file.write('{"build": 9, "event": "begin", "at": 5.0}\nno json\n{"build": 10, "eve')
     said = demo.call("log", "hello").out
-    assert "killed, or still going on" in said
+    assert re.search(r"^hello 9 .* killed$", said, re.M)
     assert "hello 10" not in said
 
 
@@ -87,3 +88,49 @@ def test_two_builds_are_compared_and_what_is_not_there_is_said(demo: Project) ->
         answer = demo.call("log", *words)
         assert answer.code == 2
         assert said in answer.err
+
+
+PLACES = """\
+kind: steps
+rooms: {one: 1}
+steps:
+  first:
+    for: {n: [1, 2, 3]}
+    run: "sleep 0.3; echo {n} > {out}"
+    writes: "first{n}.txt"
+    room: one
+  then:
+    for: {n: [1, 2, 3]}
+    run: [cp, "{in}", "{out}"]
+    reads: "runs/x/first{n}.txt"
+    writes: "then{n}.txt"
+"""
+
+
+def test_the_critical_path_goes_by_places_and_adds_up_to_the_time_of_the_build(project: Project) -> None:
+    project.spec("x", PLACES)
+    assert project.call("run", "-n", "4").code == 0
+    (build,) = json.loads(project.call("log", "x", "--json").out)["x"]
+    firsts = [name for name in build["critical"] if name.startswith("first")]
+    assert len(firsts) == 3
+    assert {*build["places"]} == {*firsts[1:]}
+    said = project.call("log", "x").out
+    title = re.search(r"critical path of build 1: ([\d.]+) s", said)
+    assert title
+    assert abs(float(title[1]) - build["seconds"]) < 0.1
+    assert "(had waited for a place: " in said
+
+
+def test_a_killed_build_is_compared_by_what_both_did(project: Project) -> None:
+    project.spec("x", PLACES)
+    assert project.call("run").code == 0
+    path = project.root / history_path("x")
+    begun, _ = path.read_text().splitlines()
+    path.write_text(f"{begun}\n")
+    project.call("forget", "x:first.1")
+    assert project.call("run").code == 0
+    said = project.call("log", "x", "--compare", "1,2").out
+    made = json.loads(project.call("log", "x", "--json").out)["x"][1]["counts"]
+    assert "build 1 was killed: 4 of the targets made in it are known" in said or made["built"] != 2
+    assert "not done" not in said
+    assert made["fresh"] + made["built"] == 6

@@ -23,6 +23,23 @@ SHAPES = {
     ),
 }
 
+EVALUATE = """\
+from sklearn.model_selection import KFold, cross_val_score
+
+from model import make_model
+
+scores = cross_val_score(make_model(), cv=KFold(20, shuffle=True, random_state=0))
+print("config_id,status,block,seconds,accuracy")
+"""
+# The script of docs/first-search.md, without what it imports.
+TABLE = {
+    "evaluate.py": 'from model import GAIN\nprint("config_id,status,block,seconds,loss")\n'
+    'for block in range(6):\n    print(f"0,ok,{block},1.5,{GAIN + block}")\n',
+    "model.py": "GAIN = 1\n",
+    "tests/test_model.py": "import unittest\n\nfrom model import GAIN\n\n\nclass Tests(unittest.TestCase):\n"
+    "    def test_it(self) -> None:\n        self.assertEqual(GAIN, 1)\n",
+}
+
 
 def repository(folder: Path, content: dict[str, str]) -> Path:
     folder.mkdir()
@@ -125,3 +142,34 @@ def test_the_lines_for_a_model_are_a_search_and_a_timed_one_can_be_calibrated(tm
     found = coppice(folder, "calibrate", "search", "--seeds", "1", "--depths", "100")
     assert found.returncode == 0, found.stderr
     assert "2 measurements of the root, each with its seed" in found.stdout
+
+
+def test_a_script_that_writes_the_csv_of_a_sweep_is_used_as_it_is_and_out_of_reach(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", TABLE)
+    said = init(folder, "--kind", "tree")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "found: loss, a column of the CSV that evaluate.py writes" in said.stdout
+    assert "found: a unittest suite, which has to pass" in said.stdout
+    assert not (folder / "search/measure.py").exists()
+    spec = (folder / "specs/search.yaml").read_text()
+    for words in ("blocks: 6 ", 'protect: ["evaluate.py"]', "loss: {primary: true, better: lower}", "columns: seconds"):
+        assert words in spec
+    assert "+++ b/model.py" in (folder / "search/ideas/2-comment/change.patch").read_text()
+    built = coppice(folder)
+    assert built.returncode == 0, built.stderr
+    assert "Evaluations: 2 completed, 0 failed" in built.stderr
+
+
+def test_a_header_says_which_column_counts_and_the_folds_how_many_blocks(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", {"evaluate.py": EVALUATE})
+    assert init(folder, "--kind", "tree").returncode == 0
+    spec = (folder / "specs/search.yaml").read_text()
+    assert "accuracy: {primary: true, better: higher}" in spec
+    assert "blocks: 20 " in spec
+    assert coppice(folder, "plan").returncode == 0
+
+
+def test_the_example_leaves_the_script_that_measures_alone(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", PYTHON | {"layers.py": "SIZE = 3\n"})
+    init(folder, "--kind", "tree")
+    assert "+++ b/layers.py" in (folder / "search/ideas/2-comment/change.patch").read_text()

@@ -87,10 +87,10 @@ def test_to_say_that_a_step_is_exclusive_makes_nothing_stale(steps: Project) -> 
 def test_an_exclusive_step_waits_for_that_of_another_build_and_says_so(steps: Project, tmp_path: Path) -> None:
     with another_build(tmp_path) as pid:
         build = steps.popen("run", "-n", "2", TMPDIR=str(tmp_path))
-        assert build.stderr is not None
-        line = next(line for line in build.stderr if "waits" in line)
+        assert build.stdout is not None
+        line = next(line for line in build.stdout if "waits" in line)
         who = rf"process {pid} \(python.*\)"
-        assert re.fullmatch(rf"coppice: x:timed\.\d waits for the machine, .* {who} for something exclusive\n", line)
+        assert re.fullmatch(rf"x:timed\.\d: waits for the machine, .* {who} for something exclusive\n", line)
         assert not list((steps.root / "runs/x").glob("timed*.txt"))
     _, err = build.communicate(timeout=PATIENCE)
     assert build.returncode == 0, err
@@ -100,8 +100,8 @@ def test_an_exclusive_step_waits_for_that_of_another_build_and_says_so(steps: Pr
 def test_a_build_that_waits_for_the_machine_stops_at_once(steps: Project, tmp_path: Path, number: int) -> None:
     with another_build(tmp_path):
         build = steps.popen("run", TMPDIR=str(tmp_path))
-        assert build.stderr is not None
-        assert any("waits" in line for line in build.stderr)
+        assert build.stdout is not None
+        assert any("waits" in line for line in build.stdout)
         build.send_signal(number)
         try:
             _, err = build.communicate(timeout=20)

@@ -178,7 +178,7 @@ def test_each_check_before_the_sweep_is_told_by_itself(project: Project) -> None
     void = failed(explained(found, "d0.n0.i1"))
     assert [*void] == ["checks", "completed"]
     assert void["checks"]["what"].startswith("void: ")
-    assert void["checks"]["needs"] == "no hand on what is protected"
+    assert void["checks"]["needs"] == "a change that leaves alone what is protected"
 
 
 # -- by blocks

@@ -73,7 +73,8 @@ def _guard_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Check
     for detail in (each for each in comparison.metrics if each.guard):
         least = -rules.constants.guard_drop
         passed = f"{RISK_REGRESSED}:{detail.name}" not in comparison.reasons
-        what = f"{detail.name} changed by {detail.relative:+.4g} of its baseline; {least:+.4g} is allowed"
+        changed, allowed = (_own_direction(rules, detail.name, each) for each in (detail.relative, least))
+        what = f"{detail.name} changed by {changed:+.4g} of its baseline; {allowed:+.4g} is allowed"
         lacking = least - detail.relative
         # in units of the metric; from a baseline of zero every loss is infinitely large
         needs = _change_text(rules, detail.name, lacking * abs(detail.baseline) if detail.baseline else -detail.delta)
@@ -141,6 +142,11 @@ def _change_text(rules: ScoringRules, name: str, change: float) -> str:
     return f"{name} {abs(change):.6g} {'higher' if higher else 'lower'}"
 
 
+def _own_direction(rules: ScoringRules, name: str, change: float) -> float:
+    """A change as the metric has it, for people; `change`: more is better.  Zero has no sign."""
+    return SIGN[next(metric.better for metric in rules.metrics if metric.name == name)] * change + 0.0
+
+
 # The needs of an idea that was not tested.
 UNTESTED_NEEDS = {
     IDENTICAL: "a difference from the parent in some block",
@@ -155,13 +161,16 @@ def _paired_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Chec
     assert it is not None
     assert paired is not None
     yield _explained("blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks_numbers(it))
-    yield _explained("chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it))
+    yield _explained("chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance_numbers(rules, it))
     mean, least = it["mean"], paired.smallest_effect
-    what = f"{rules.primary} {mean:+.6g}, {f'at least {least:g}' if least else 'more than 0'} is worth having"
-    lacking = f"{'' if least else 'more than '}{least - mean:+.6g}"
+    own = partial(_own_direction, rules, rules.primary)
+    more, fewest = ("more than ", "at least") if own(1.0) > 0 else ("less than ", "at most")
+    side = f"{fewest} {own(least):g}" if least else f"{more}0"
+    what = f"{rules.primary} {own(mean):+.6g}, {side} is worth having"
+    lacking = f"{'' if least else more}{own(least - mean):+.6g}"
     yield _explained("effect", mean >= least and mean > 0, _numbers(what, mean, least, least - mean, lacking))
     for guard in it["guards"]:
-        yield _explained(f"guard {guard['name']}", guard["verdict"] == PASSED, _guard_numbers(guard))
+        yield _explained(f"guard {guard['name']}", guard["verdict"] == PASSED, _guard_numbers(rules, guard))
 
 
 def _blocks_numbers(it: Mapping[str, Any]) -> CheckExplanation:
@@ -173,21 +182,24 @@ def _blocks_numbers(it: Mapping[str, Any]) -> CheckExplanation:
     return _numbers(f"{count} blocks{found}", count, FEWEST_BLOCKS, more, f"{more} more")
 
 
-def _chance_numbers(name: str, it: Mapping[str, Any]) -> CheckExplanation:
+def _chance_numbers(rules: ScoringRules, it: Mapping[str, Any]) -> CheckExplanation:
     """The test: the mean needed is the critical value times the standard error, and the bound is the mean less it."""
     if it["standing"] != TESTED:
         return _numbers(f"not tested: {it['standing']}", needs=UNTESTED_NEEDS[it["standing"]])
     mean, lower = it["mean"], it["lower"]
-    what = f"{name} {mean:+.6g}, SE {it['se']:.4g}, estimate {it['estimate']:+.6g}, bound {lower:+.6g}"
+    own = partial(_own_direction, rules, rules.primary)
+    what = f"{rules.primary} {own(mean):+.6g}, SE {it['se']:.4g}, estimate {own(it['estimate']):+.6g}"
+    what += f", bound {own(lower):+.6g}"
     what += f"; p {it['p']:.4g} against an alpha of {it['alpha']:.4g}"
-    needs = f"a mean of {mean - lower:+.6g} with this noise: {-lower:+.6g}"
+    needs = f"a mean of {own(mean - lower):+.6g} with this noise: {own(-lower):+.6g}"
     return _numbers(what, mean, mean - lower, -lower, needs)
 
 
-def _guard_numbers(it: Mapping[str, Any]) -> CheckExplanation:
+def _guard_numbers(rules: ScoringRules, it: Mapping[str, Any]) -> CheckExplanation:
     """A guard: how far the loss may exceed its margin, as far as the blocks can tell."""
     limit, margin, more = it["limit"], it["margin"] or 0.0, FEWEST_BLOCKS - (it["df"] + 1)
-    what = f"{it['verdict']}: changed by {it['mean']:+.6g}, at worst by {limit:+.6g}; {-margin:+g} is allowed"
+    changed, worst, allowed = (_own_direction(rules, it["name"], each) for each in (it["mean"], limit, -margin))
+    what = f"{it['verdict']}: changed by {changed:+.6g}, at worst by {worst:+.6g}; {allowed:+g} is allowed"
     what += "; the margin is small for this noise" if it["tight"] else ""
     needs = f"{-margin - limit:.6g} less of a loss, or a margin of more than {-limit:.6g}"
     needs = f"{more} more blocks" if more > 0 else needs
@@ -215,7 +227,7 @@ def explain_step(name: str, record: Mapping[str, Any]) -> Iterator[CheckExplanat
     elif record["status"] == beam.COMPLETED:
         yield CheckExplanation(name, True, "ended well")
     elif record["why"].startswith(VOID):
-        yield CheckExplanation(name, False, record["why"], needs="no hand on what is protected")
+        yield CheckExplanation(name, False, record["why"], needs="a change that leaves alone what is protected")
     else:
         status = record.get("exit")
         needs = f"an end with 0, not with {status}" if status else ""

@@ -105,8 +105,13 @@ def format_chance(p: float) -> str:
     return f"{p:.{digits}f}".rstrip("0").rstrip(".")
 
 
+SMALL_SCORE = 0.001  # four digits after the point would not show it
+
+
 def format_score(value: float | None) -> str:
-    return BLANK if value is None else f"{value:+.4f}"
+    if value is None:
+        return BLANK
+    return f"{value:+.3g}" if 0 < abs(value) < SMALL_SCORE else f"{value:+.4f}"
 
 
 def format_change(before: float, after: float) -> str:

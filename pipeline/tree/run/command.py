@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING, Wait
 from pipeline.core.templates import fill_argv, fill_shell_line
+from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.confine import landlock_version
@@ -38,6 +39,7 @@ from pipeline.machine.process import BuildStopping, Exit
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
+from pipeline.tree.rules.prompts import without_run_details
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.run.protect import command_shield, start_watch, tamper_reason, tree_void_reason
 from pipeline.tree.run.records import CommandCost, read_text, write
@@ -287,6 +289,29 @@ def _tidy_output(output: str, results: str) -> None:
         os.rmdir(output)
 
 
+# A line that says what went wrong: of an exception of Python, of pytest's summary, of a compiler.
+_TELLING = re.compile(
+    r"(?:E +)?[\w.]*(?:Error|Exception): \S.*|(?:E +)?AssertionError|KeyboardInterrupt|FAILED \S+::\S.*"
+    r"|(?:[\w./+-]+:\d+:(?:\d+:)? )?(?:fatal )?error(?:\[\w+\])?: \S.*"
+)
+_TAIL, LONGEST_REASON = 64 << 10, 160
+
+
+def add_printed_reason(done: CheckoutRun, log: str) -> CheckoutRun:
+    """A failed run whose reason has the last line that it printed which says why; unchanged if there is none.
+
+    What differs from run to run is left out."""
+    if done.ok or done.void or not os.path.exists(log):
+        return done
+    lines = read_bytes(log)[-_TAIL:].decode(errors="replace").rpartition(NOTE_MARK)[2].splitlines()
+    found = next((line for line in map(str.strip, reversed(lines)) if _TELLING.fullmatch(line)), "")
+    text = without_run_details(found.removeprefix("E "), {os.getcwd(): "."}).strip()
+    return done._replace(why=f"{done.why}: {printable_line(text, LONGEST_REASON)}") if text else done
+
+
+NOTE_MARK = " ----\n"
+
+
 def note_in_log(log: str, text: str) -> None:
     with open(log, "ab") as file:
-        file.write(f"---- {text} ----\n".encode(errors="backslashreplace"))
+        file.write(f"---- {text}{NOTE_MARK}".encode(errors="backslashreplace"))

@@ -28,6 +28,7 @@ from pipeline.tree.run.command import (
     NOTHING_RAN,
     CheckoutRun,
     CommandRequest,
+    add_printed_reason,
     keep_printed,
     note_in_log,
     run_command,
@@ -155,6 +156,8 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
     request = request._replace(keep_checkout=bool(limits.get("keep_checkout")), configs=_configs(job))
     with exclusive_machine(job):
         done = run_command(job, request)
+    if not part and "config_id" not in values:  # a holdout stays sealed, and what a row holds is a result
+        done = add_printed_reason(done, log)
     if not done.ok and not isinstance(where, positions.EvalSlot):
         keep_printed(job, log)
         if part == positions.HOLDOUT_PART:
@@ -290,7 +293,8 @@ def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[Checkout
     log, where = job.writes["log"][0], positions.position(job.target.name)
     output = _check_output(job, name)
     note_in_log(log, words)
-    done = run_command(job, CommandRequest(where, f"{where}.checks", output, {}, log, wants))
+    request = CommandRequest(where, f"{where}.checks", output, {}, log, wants)
+    done = add_printed_reason(run_command(job, request), log)
     if not done.ok:
         delete_tree(output)
     runs.append(done)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -45,10 +45,8 @@ def protect_stage(job: Job) -> None:
     repo = RunRepo(job.target.run).path
     files = ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in tree_entries(repo, root["tree"]).items() if files.covers(path)}
-    for pattern in params["repo"]:
-        if not any(covers_path(pattern, path) for path in found):
-            what = f"{printable_path(pattern)} is nothing in commit {root['commit'][:10]}, which the search starts from"
-            raise StageFailed(f"protect: {what}; name a file, a folder or a pattern of `repo:`", 2)
+    if why := missing_pattern(params["repo"], found, root["commit"]):
+        raise StageFailed(why, 2)
     _check_links(repo, found)
     # every Python file, also one without imports: a file beside it can still shadow a module
     python = {path: entry.blob for path, entry in found.items() if path.endswith(".py")}
@@ -56,6 +54,15 @@ def protect_stage(job: Job) -> None:
     imports = {path: imported_modules(sources[blob]) for path, blob in python.items()}
     files = files._replace(files=found, imports=imports, project=project_digests(params["project"]))
     save(job.writes[PROTECTED_PORT][0], files)
+
+
+def missing_pattern(patterns: Iterable[str], paths: Collection[str], commit: str) -> str:
+    """The message about a protected path that the commit, which the search starts from, does not have; else empty."""
+    for pattern in patterns:
+        if not any(covers_path(pattern, path) for path in paths):
+            what = f"{printable_path(pattern)} is nothing in commit {commit[:10]}, which the search starts from"
+            return f"protect: {what}; name a file, a folder or a pattern of `repo:`"
+    return ""
 
 
 def _check_links(repo: str, entries: dict[str, TreeEntry]) -> None:
