@@ -206,8 +206,8 @@ class Maker:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             shared = (self.processes, self.workers, self.kept, folder)
             job = Job(target, reads, writes, log, *shared, say, unplanned.append)
-            waits = {"lend_place": partial(self.lend_place, target), "is_paused": partial(self.is_paused, target)}
-            job = job._replace(**waits, add_wait=work.waited.append)
+            lend, is_paused = partial(self.lend_place, target), partial(self.is_paused, target)
+            job = job._replace(lend_place=lend, is_paused=is_paused, add_wait=work.waited.append)
             self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
