@@ -99,11 +99,9 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
 
 def _told_roles(targets: Sequence[Target]) -> list[str]:
     """The roles that are asked with the history of a node."""
-    read = {
-        stage: {port for target in targets if target.stage == stage for port, _ in target.reads}
-        for stage in ("idea", "implement")
-    }
-    asked = {"ideas": "before" in read["idea"], "planner": "context" in read["implement"]}
+    of_ideas = {port for target in targets if target.stage == "idea" for port, _ in target.reads}
+    of_code = {port for target in targets if target.stage == "implement" for port, _ in target.reads}
+    asked = {"ideas": "before" in of_ideas, "planner": "context" in of_code}
     return [role for role, is_told in asked.items() if is_told]
 
 
