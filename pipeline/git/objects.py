@@ -44,6 +44,7 @@ def open_with_gitpython(repo: str) -> Iterator[Repo]:
     """Open a repository with GitPython, closed afterwards: an open one keeps processes of git."""
     for name in _CALLERS:
         os.environ.pop(name, None)
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # it looks for a git, of which it shall start none
     from git import Repo
 
     with Repo(repo, expand_vars=False) as found:

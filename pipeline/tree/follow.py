@@ -20,6 +20,7 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, OUTAGE_WORDS, RECALLED, Outcome, Wait
 from pipeline.core.text import plural
 from pipeline.errors import NO_ROOM
+from pipeline.git.command import GitOutage
 from pipeline.kinds import Follower
 from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.patience import Pauses
@@ -37,6 +38,7 @@ from pipeline.tree.rules.positions import (
     CANDIDATE_STAGES,
     EVENTS,
     HOLDOUT_PART,
+    MANIFEST,
     REST_PART,
     SCORING_STAGES,
     SUMMARY,
@@ -80,7 +82,7 @@ class TreeFollower(Follower):
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.searching = [*filter(_is_of_search, todo)]
         self.ahead = {target.name for target in targets if target.name.endswith(".ahead")}
-        past = [*records.read_events(self.events)]
+        self.past = past = [*records.read_events(self.events)]
         self.known = records.lives_of(past)
         promotions = (event for event in past if event["event"] == PROMOTION)
         self.told_promotions = {(event["node_id"], event["promoted_from_eval_id"]) for event in promotions}
@@ -107,11 +109,15 @@ class TreeFollower(Follower):
             self._begin()
 
     def _begin(self) -> None:
-        """Queue the evaluations to do, and again those that a killed build had begun."""
+        """Queue the evaluations to do, and again those that a killed build had begun.
+
+        A manifest that lacks events is of a build that was killed before it wrote the last one: it is written anew,
+        even if all is fresh by now."""
         parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
             self._append({"event": SEARCH_EVENT, **parts})
+        self.changed = (load_if_intact(self.at.of_run(MANIFEST)) or {"events": []})["events"] != self.past
         if self.todo and records.outage_stop(records.read_events(self.events)):
             self._announce()
         self.steered()
@@ -283,7 +289,7 @@ class TreeFollower(Follower):
         return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
 
     def _await_room(self, write: Callable[[], T], stopped: bool) -> T:
-        """Write at the end of the build, when there is room; what was stopped does not wait."""
+        """Write at the end of the build, when there is room and git is not killed; what was stopped does not wait."""
         pauses = Pauses(0.0 if stopped else self.patience)
         while True:
             try:
@@ -291,8 +297,13 @@ class TreeFollower(Follower):
             except OSError as error:
                 if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
                     raise
-                sys.stderr.write(f"{self.run}: waits {seconds:g} s: {describe_unwritten(error)}\n")
-                time.sleep(seconds)
+                why = describe_unwritten(error)
+            except GitOutage as outage:
+                if (seconds := pauses.next_pause()) is None:
+                    raise
+                why = str(outage)
+            sys.stderr.write(f"{self.run}: waits {seconds:g} s: {why}\n")
+            time.sleep(seconds)
 
     def _outage_text(self, manifest: Record) -> str:
         """Words on what was out, what is finished, and how to go on."""

@@ -132,6 +132,21 @@ def test_what_ended_and_was_not_told_since_the_build_was_killed_is_told_by_the_n
     assert events(project) == seen
 
 
+def test_a_manifest_that_a_killed_build_had_yet_to_write_is_written_by_the_next(project: Project) -> None:
+    """All is fresh by then, and all events are told: only the manifest is behind."""
+    searched(project)
+    whole = json.loads(project.read(MANIFEST))
+    older = json.loads(project.read(MANIFEST))
+    older["events"].pop()
+    older["tasks"][0]["task_state"] = "running"
+    project.write(MANIFEST, json.dumps(older))
+    project.write("runs/x/TREE_SUMMARY.md.123.draft", "half of")
+    (project.root / "runs/x/.coppice/state").unlink()
+    assert project.call("run", "x").code == 0
+    assert json.loads(project.read(MANIFEST))["tasks"] == whole["tasks"]
+    assert project.call("tree", "--tree-run-id", "x", "--validate-only").code == 0
+
+
 def test_each_evaluation_has_times_and_a_process_of_its_own(project: Project) -> None:
     small_search(project)
     note = 'echo "$$ $PPID" > "../../pids.$(basename "$PWD")"\n'

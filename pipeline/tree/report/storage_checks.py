@@ -19,7 +19,7 @@ from pipeline.git.worktrees import Worktrees
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
-from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, RunLayout
+from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, SUMMARY, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import read_events
 from pipeline.tree.run.seal import HOLDOUT_REF
@@ -190,8 +190,8 @@ def _foreign_paths(folder: str, top: str, known: Collection[str], folders: set[s
         if folder == top and name in OWN_FILES:
             continue
         if not entry.is_dir(follow_symlinks=False):
-            # a build may be about to put a new manifest in place
-            is_draft = folder == top and name.startswith(f"{MANIFEST}.") and name.endswith(".draft")
+            # a build may be about to put a new one in place, or was killed there
+            is_draft = folder == top and name.startswith((f"{MANIFEST}.", f"{SUMMARY}.")) and name.endswith(".draft")
             yield from () if path in known or is_draft else (path,)
         elif path in folders:
             yield from () if folder == f"{top}/{NODES}" else _foreign_paths(path, top, known, folders)
