@@ -12,6 +12,7 @@ from doit.exceptions import InvalidCommand
 from pipeline.build import project
 from pipeline.build.history import PastBuild, TargetTime, past_builds
 from pipeline.commands.command import NewCommand, opt_json, option, print_result
+from pipeline.core.outcome import RECALLED
 from pipeline.core.text import count_words, duration
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.lock import is_locked
@@ -129,7 +130,8 @@ def _path_steps(build: PastBuild) -> Iterator[tuple[float, str, bool]]:
             waited = "waited for a place, for the machine, or while paused"
             yield gap, waited if now else "until the first of these started", True
         place = build.places.get(each.name, 0.0)
-        note = f" (had waited for a place: {duration(place)})" if place else ""
+        cause = "the same work or a place" if each.status == RECALLED else "a place"
+        note = f" (had waited for {cause}: {duration(place)})" if place else ""
         yield max(0.0, each.start + each.seconds - max(now, each.start)), f"{each.status} {each.name}{note}", False
         now = max(now, each.start + each.seconds)
     if now and build.seconds and (rest := build.seconds - now) > 0:
