@@ -167,7 +167,7 @@ class HistoryReporter(Reporter):
         while last and len(path) < MOST_TARGETS:
             above = max(self._ended_above(own[last.name], {*path}), key=_end, default=None)
             waited = last.start - (_end(above) if above else 0.0)
-            if waited > LATE and (giver := self._place_giver(last, by_end, own, path)):
+            if waited > LATE and (giver := self._place_giver(last, waited, by_end, own, path)):
                 places[last.name] = round(waited, 3)
                 above = giver
             if last := above:
@@ -187,11 +187,16 @@ class HistoryReporter(Reporter):
                 yield from self._ended_above(j, seen)
 
     def _place_giver(
-        self, late: TargetTime, by_end: Sequence[TargetTime], own: Mapping[str, int], path: Mapping[str, TargetTime]
+        self,
+        late: TargetTime,
+        waited: float,
+        by_end: Sequence[TargetTime],
+        own: Mapping[str, int],
+        path: Mapping[str, TargetTime],
     ) -> TargetTime | None:
-        """The target that ended just before this one started, one of the same rooms if there is any."""
+        """The target that ended while this one waited, just before it started; of the same rooms if there is one."""
         last = bisect_right(by_end, late.start + ROUNDING, key=_end)
-        first = bisect_right(by_end, late.start - HANDED_ON, key=_end)
+        first = bisect_right(by_end, late.start - min(HANDED_ON, waited), key=_end)
         found = [each for each in by_end[first:last] if each.name not in path and each.start <= late.start]
         rooms = {*rooms_of(self.build.targets[own[late.name]])}
         near = [each for each in found if rooms.intersection(rooms_of(self.build.targets[own[each.name]]))]

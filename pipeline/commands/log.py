@@ -12,6 +12,7 @@ from doit.exceptions import InvalidCommand
 from pipeline.build import project
 from pipeline.build.history import PastBuild, TargetTime, past_builds
 from pipeline.commands.command import NewCommand, opt_json, option, print_result
+from pipeline.core.outcome import RECALLED
 from pipeline.core.text import count_words, duration
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.lock import is_locked
@@ -106,31 +107,35 @@ def _list_lines(history: Mapping[str, Sequence[PastBuild]], going_on: Collection
 
 
 def _detail_lines(build: PastBuild) -> Iterator[str]:
-    steps = [*_path_steps(build)]
-    if steps:
-        yield from ("", f"critical path of build {build.number}: {duration(sum(seconds for seconds, _ in steps))}")
-        short = [seconds for seconds, _ in steps if seconds < NO_TIME] if len(steps) > LONGEST_PATH else []
-        yield from (f"{duration(seconds):>12}  {words}" for seconds, words in steps if not short or seconds >= NO_TIME)
-        if short:
-            yield f"{duration(sum(short)):>12}  {len(short)} of less than {NO_TIME:g} s each"
+    if steps := [*_path_steps(build)]:
+        yield from ("", f"critical path of build {build.number}: {duration(sum(seconds for seconds, *_ in steps))}")
+        least = NO_TIME if len(steps) > LONGEST_PATH else 0.0
+        shown = [(seconds, words) for seconds, words, is_wait in steps if seconds >= (NO_TIME if is_wait else least)]
+        yield from (f"{duration(seconds):>12}  {words}" for seconds, words in shown)
+        if (rest := len(steps) - len(shown)) and least:
+            short = sum(seconds for seconds, *_ in steps) - sum(seconds for seconds, _ in shown)
+            yield f"{duration(short):>12}  {rest} of less than {NO_TIME:g} s each"
     if build.targets:
         yield from ("", f"slowest of build {build.number}:", *map(_time_line, build.targets[:SLOWEST]))
 
 
-def _path_steps(build: PastBuild) -> Iterator[tuple[float, str]]:
-    """Seconds and words of each step of the critical path and of each wait; they add up to the build's time."""
+def _path_steps(build: PastBuild) -> Iterator[tuple[float, str, bool]]:
+    """Each step of the critical path and each wait: its seconds, its words, if it is a wait.
+
+    The seconds add up to the build's time."""
     times = {each.name: each for each in build.targets}
     now = 0.0
     for each in (times[name] for name in build.critical if name in times):
-        if (gap := each.start - now) >= NO_TIME / 5:
+        if (gap := each.start - now) > 0:
             waited = "waited for a place, for the machine, or while paused"
-            yield gap, waited if now else "until the first of these started"
+            yield gap, waited if now else "until the first of these started", True
         place = build.places.get(each.name, 0.0)
-        note = f" (had waited for a place: {duration(place)})" if place else ""
-        yield each.start + each.seconds - max(now, each.start), f"{each.status} {each.name}{note}"
-        now = each.start + each.seconds
-    if now and build.seconds and (rest := build.seconds - now) >= NO_TIME / 5:
-        yield rest, "until the build had ended"
+        cause = "the same work or a place" if each.status == RECALLED else "a place"
+        note = f" (had waited for {cause}: {duration(place)})" if place else ""
+        yield max(0.0, each.start + each.seconds - max(now, each.start)), f"{each.status} {each.name}{note}", False
+        now = max(now, each.start + each.seconds)
+    if now and build.seconds and (rest := build.seconds - now) > 0:
+        yield rest, "until the build had ended", True
 
 
 def _time_line(each: TargetTime) -> str:

@@ -46,10 +46,10 @@ class Program(NamedTuple):
     number: bool
     words: str
     script: str = ""
-    table: PrintedTable | None = None
+    table: MeasuredTable | None = None
 
 
-class PrintedTable(NamedTuple):
+class MeasuredTable(NamedTuple):
     """The CSV that a script writes: its metrics, the first of them the one that counts, and how many blocks it has.
 
     `blocks`: 0 without a column `block`; None where the script does not say how many there are."""
@@ -139,7 +139,7 @@ def _scripts(folder: str, names: list[str]) -> Iterator[Program]:
             yield Program(f"sh {word}", "", name, False, f"the time of {name}, a shell script", name)
 
 
-def _find_table(text: str) -> PrintedTable | None:
+def _find_table(text: str) -> MeasuredTable | None:
     """The CSV of a sweep that a script writes, by the header that stands in it as one string or as a list."""
     line = re.search(r"""["'](config_id(?:,\w+)+)(?:\\[rn])*["']""", text)
     listed = re.search(r"""[\[(]\s*(["']config_id["'](?:\s*,\s*["']\w+["'])+)\s*,?\s*[\])]""", text)
@@ -149,7 +149,7 @@ def _find_table(text: str) -> PrintedTable | None:
     metrics = sorted((name for name in columns if name not in NO_METRICS), key=lambda name: bool(TIME.search(name)))
     said = (match[1] for pattern in BLOCKS for match in re.finditer(pattern, text))
     blocks = next((int(number) for number in said if int(number) > 1), None) if "block" in columns else 0
-    return PrintedTable(tuple(metrics), blocks) if metrics else None
+    return MeasuredTable(tuple(metrics), blocks) if metrics else None
 
 
 def _compiled(folder: str, names: list[str]) -> Iterator[Program]:
@@ -298,7 +298,7 @@ def search_files(program: Program, folder: str, repo: str, tests: Suite | None) 
     return files
 
 
-def _sweep_of_table(program: Program, table: PrintedTable) -> str:
+def _sweep_of_table(program: Program, table: MeasuredTable) -> str:
     """The keys of a sweep whose program writes the CSV itself."""
     column, *others = table.metrics
     check = "check: as many as `block` has values"

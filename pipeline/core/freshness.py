@@ -31,7 +31,8 @@ class Receipt(NamedTuple):
     attempts: int
     exit: int
     how: str
-    unsettled: tuple[str, ...] = ()  # inputs that changed while it ran: the result is of no known contents
+    # inputs that changed while it ran: the result is of no known contents; and files that it was planned without
+    unsettled: tuple[str, ...] = ()
 
 
 class FailureRecord(NamedTuple):
@@ -55,17 +56,21 @@ class Reason(NamedTuple):
     new: Any = None
 
 
+CAME_LATER = "it used a file that came after it was planned:"
+
+
 def stale_reasons(
     receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]
 ) -> Iterator[Reason]:
     """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file."""
-    for path in receipt.unsettled:
-        yield Reason("input changed while it ran", path)
+    unplanned = [path for path in receipt.unsettled if path not in receipt.inputs]
+    yield from (Reason(CAME_LATER, path) for path in unplanned)
+    yield from (Reason("input changed while it ran", path) for path in receipt.unsettled if path in receipt.inputs)
     old, new = _Parts.split(receipt.recipe), _Parts.split(recipe)  # which files are read is in recipe and inputs
     found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
     if not found and compact_json(receipt.recipe) != compact_json(recipe):
         found = [Reason(PATHS_COUNT, "")]
-    yield from found
+    yield from () if unplanned else found  # the plan with that file is another one in many ways
     for path, now in outputs.items():
         was = receipt.outputs.get(path)
         if now is None or now != was:

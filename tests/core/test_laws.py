@@ -20,7 +20,7 @@ from kit.project import ROOT, Project
 from benchmarks.fuzz.model import draw as draw_project
 from benchmarks.fuzz.spelling import specs
 from pipeline import kinds
-from pipeline.core.freshness import Receipt, stale_reasons
+from pipeline.core.freshness import CAME_LATER, Receipt, stale_reasons
 from pipeline.core.graph import CycleError, Graph, Target
 from pipeline.core.recipe import compact_json
 from pipeline.spec import parse
@@ -304,3 +304,12 @@ def test_a_renamed_run_executes_nothing(drawn: list[Piece], sources: Sequence[st
         (project.root / "specs/a.yaml").rename(project.root / "specs/b.yaml")
         assert built(project) == []
         assert outputs(project, drawn, "b") == [text for _, text in results(drawn, sources)]
+
+
+def test_a_file_that_came_after_the_plan_is_the_reason_and_no_edit_is_told_of() -> None:
+    receipt = recorded({"params": {"constraints": "x"}}, {"a": "1"}, {}, ("idea.json", "a"))
+    reasons = [*stale_reasons(receipt, {"params": {}}, {"a": "1", "idea.json": "2"}, {})]
+    assert [(each.what, each.where) for each in reasons] == [
+        (CAME_LATER, "idea.json"),
+        ("input changed while it ran", "a"),
+    ]

@@ -197,6 +197,8 @@ def test_a_verdict_by_blocks_is_told_with_its_evidence(project: Project) -> None
     risky = failed(explained(found, "d0.n0.i2"))
     assert [*risky] == ["guard risk", "recommended", "rank"]
     assert risky["guard risk"]["needs"] == "0.5 less of a loss, or a margin of more than 1"
+    # risk is better lower: its change has the sign that it has in the summary
+    assert "changed by +1, at worst by +1; +0.5 is allowed" in risky["guard risk"]["what"]
     assert [*failed(explained(found, "d0.n0.i3"))][:3] == ["primary", "chance", "effect"]
     said = found.project.call("explain", "x:d0.n0.i1").out
     assert "20 blocks; an effect of " in said

@@ -40,7 +40,7 @@ def test_nothing_of_it_is_done_again(recorded: Project) -> None:
 def test_its_decisions_are_the_same_again(recorded: Project) -> None:
     assert recorded.call("replay", "x").out == "x: 10 decisions: 10 the same again\n"
     why = recorded.call("explain", "x:d0.n0.i1").out
-    assert "FAILED  guard risk   risk changed by -0.8 of its baseline" in why
+    assert "FAILED  guard risk   risk changed by +0.8 of its baseline" in why
 
 
 def test_it_goes_on_a_depth_further_with_what_it_has(recorded: Project) -> None:

@@ -85,3 +85,8 @@ def test_plan_says_that_the_build_would_stop_at_uncommitted_changes(project: Pro
     assert "the build would stop at x:root: " in line
     assert line.endswith("commit, stash or ignore: README")
     assert "Root working tree must be clean" in search.build(code=1).out
+    subprocess.run([*git, "checkout", "-q", "--", "."], check=True)
+    search.spec(protect=["evalute.py"])
+    (line,) = [line for line in outlook(search) if line.startswith("start: ")]
+    assert "the build would stop at x:protected: protect: evalute.py is nothing in commit " in line
+    assert "protect: evalute.py is nothing in commit " in search.build(code=1).out

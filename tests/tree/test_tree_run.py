@@ -335,6 +335,23 @@ def test_whatever_a_candidate_leaves_as_a_row_is_a_record(project: Project) -> N
     assert search.why(f"d0.n0.i{len(shells)}") == "d1.n0"
 
 
+TRACEBACK = """\
+cat >&2 <<'END'
+  File "/x/model.py", line 2
+    if True
+SyntaxError: expected ':'
+Ran 1 test in 0.001s
+END
+exit 1"""
+
+
+def test_the_reason_of_a_failure_has_the_last_line_that_says_why(project: Project) -> None:
+    search = Search(project, {"1error": TRACEBACK, "2silent": "echo nothing to tell; exit 1"})
+    search.build()
+    assert search.why("d0.n0.i0") == "failed: sweep: exit status 1: SyntaxError: expected ':'"
+    assert search.why("d0.n0.i1") == "failed: sweep: exit status 1"
+
+
 # -- retries and timeouts
 
 ONCE = 'mark="$(dirname "$LIST")/tried.$(basename "$PWD")"; [ -e "$mark" ] || { touch "$mark"; exit 9; }'
