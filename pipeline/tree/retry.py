@@ -99,10 +99,9 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
 
 def _told_roles(targets: Sequence[Target]) -> list[str]:
     """The roles that are asked with the history of a node."""
-    of_ideas = {port for target in targets if target.stage == "idea" for port, _ in target.reads}
-    of_code = {port for target in targets if target.stage == "implement" for port, _ in target.reads}
-    asked = {"ideas": "before" in of_ideas, "planner": "context" in of_code}
-    return [role for role, is_told in asked.items() if is_told]
+    ideas = any("before" in dict(target.reads) for target in targets if target.stage == "idea")
+    planner = any("context" in dict(target.reads) for target in targets if target.stage == "implement")
+    return [role for role, is_told in (("ideas", ideas), ("planner", planner)) if is_told]
 
 
 def _budget_lines(run: str, budget: float) -> Iterator[str]:

@@ -15,7 +15,7 @@ from kit.tree_runs import small_search
 
 from pipeline.commands.exits import OUTPUT_CLOSED
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import duration
 from pipeline.views.events import Build
 from pipeline.views.lines import TAIL_BYTES, TAIL_LINES, clean_line, failure_lines, log_tail, outcome_line, summary_line
@@ -256,3 +256,12 @@ def test_of_a_huge_log_only_the_end_is_read(tmp_path: Any) -> None:
 
 def test_a_log_somebody_removed_ends_no_build() -> None:
     assert failure_lines(Outcome(FAILED, log="gone.log")) == ["    log: gone.log"]
+
+
+def test_of_an_outage_the_terminal_gets_a_line_and_not_what_the_model_wrote(tmp_path: Any) -> None:
+    log = tmp_path / "log"
+    log.write_text("def code():\n" * 20)
+    failed = Outcome(FAILED, log=str(log))
+    assert len(failure_lines(failed)) == 21
+    assert failure_lines(failed._replace(outage="model_unavailable")) == [f"    log: {log}"]
+    assert Wait("coder", "network", "coder: http://a: no", 2.0).line == "coder: http://a: no; tried again in 2.0 s"
