@@ -87,6 +87,7 @@ class Service:
         self._lock = Lock()
         self._trouble: Trouble | None = None
         self._is_tried = False  # somebody tries it, while it is out
+        self.has_worked = False  # some try has succeeded
         self._waiting: list[SimpleQueue[None]] = []
 
     @contextmanager
@@ -137,6 +138,7 @@ class Service:
     def note(self, trouble: Trouble | None) -> None:
         with self._lock:
             self._trouble = trouble
+            self.has_worked |= trouble is None
             self._wake()
 
     def note_failure(self, before: Trouble | None, refusal: RefusedTry, patience: float) -> Trouble:

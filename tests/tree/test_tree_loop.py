@@ -543,3 +543,18 @@ def test_filters_that_are_not_run_are_named(project: Project) -> None:
     said = search.build()
     assert "filters (nbstripout), which are not run" in said.out
     assert "nbstripout" in project.read("runs/x/.coppice/logs/root.log")
+
+
+def test_an_idea_without_its_sections_is_tried_and_the_summary_names_what_it_lacks(project: Project) -> None:
+    roles = {"ideas": agent("ideas"), "coder": agent("coder")}
+    search = Search(project, {}, roles=roles, ideas_per_node=1, max_depth=1)
+    project.write("agent.ideas", "echo 'I would try a random forest.'\n")
+    project.write("agent.coder", EDIT)
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    entry = search.record("manifest.json")["evaluations"]["d0.n0.i0"]
+    assert [defect.split()[:3] for defect in entry["idea_defects"]] == [
+        [name, "is", "missing;"] for name in ("IDEA", "RATIONALE", "REQUIRED_CHANGES")
+    ]
+    page = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
+    assert "tried though its text is not in the agreed form: IDEA is missing, RATIONALE is missing" in page

@@ -138,7 +138,7 @@ def test_money_is_counted_and_what_is_left_of_it(project: Project) -> None:
     manifest = manifest_of(project)
     assert manifest["state"]["spent"]["evals"] == 3
     assert manifest["state"]["left"] == {"evals": 0, "usd": None, "tokens": None, "seconds": None}
-    assert manifest["state"]["stop_reason"] == "max_depth_reached"
+    assert manifest["state"]["stop_reason"] == "max_total_idea_evals_reached"
     assert [each["empty"] for each in manifest["evaluations"].values()] == ["", "", "", "budget", "budget", "budget"]
 
 

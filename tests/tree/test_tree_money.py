@@ -87,6 +87,35 @@ def test_while_a_depth_is_not_over_the_budget_counts_what_has_ended(project: Pro
     search.build(code=69)
     state = search.record("manifest.json")["state"]
     assert (state["spent"]["evals"], state["spent"]["usd"], state["left"]["usd"]) == (1, 0.25, 1.25)
+    assert state["held_usd"] == {"unknown": 0, "reserved": 0.5}
+    page = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
+    assert "Neither spent nor left: 0.5 USD are reserved for evaluations that have not ended." in page
+
+
+def test_what_an_outage_cost_is_on_the_bill_and_the_budget_says_why_it_has_less(project: Project) -> None:
+    coder = f"{CODE}case $PWD in *i1) {PAID.strip() % 0.1}; exit 75;; esac\n{PAID % 0.25}"
+    search = search_of(project, coder, budget={"usd": 2.0})
+    search.build(code=69)
+    found = search.record("manifest.json")
+    assert (found["money"]["usd"], found["state"]["spent"]["usd"]) == (0.35, 0.25)
+    page = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
+    assert "Not counted here: 0.1 USD for work that has not ended" in page
+
+
+def test_the_amounts_of_the_budget_add_up_with_calls_of_unknown_price(project: Project) -> None:
+    keys = {"budget": {"usd": 2.0, "per_eval": {"usd": 0.3}}}
+    search = search_of(project, f"{CODE}case $PWD in *i1) echo '{{}}';; *) {PAID.strip() % 0.25};; esac\n", **keys)
+    search.build()
+    state = search.record("manifest.json")["state"]
+    assert state["held_usd"] == {"unknown": 0.3, "reserved": 0}
+    assert state["spent"]["usd"] + 0.3 + state["left"]["usd"] == 2.0
+    page = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
+    assert "Neither spent nor left: 0.3 USD count for 1 call of unknown price." in page
+    assert "Not counted here" not in page
+    project.call("forget", "x:d0.n0.i1.implement")
+    search.build()
+    page = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
+    assert "Not counted here: 0 USD + 1 call of unknown price for answers that are not in use any more" in page
 
 
 def test_what_a_spec_without_prices_has_begun_can_be_read_but_not_built(project: Project) -> None:
@@ -216,7 +245,9 @@ def test_a_call_that_was_broken_off_is_on_the_bill_at_an_unknown_price(project: 
         assert found["by_role"]["coder"]["unended_calls"] == found["by_depth"]["0"]["unended_calls"] == 2
         assert search.record("manifest.json")["state"]["spent"]["unknown_calls"] == 0
         project.call("forget", "x:d0.n0.promote")
-    assert "Paid: 0.5 USD + 2 calls of unknown price (2 broken off" in project.read("runs/x/TREE_SUMMARY.md")
+    page = " ".join(project.read("runs/x/TREE_SUMMARY.md").split())
+    assert "Paid: 0.5 USD + 2 calls of unknown price (2 broken off or under way), for 4 calls." in page
+    assert "Not counted here: 0 USD + 2 calls of unknown price for calls that were broken off." in page
 
 
 def test_a_refused_call_is_not_on_the_bill(project: Project) -> None:

@@ -224,6 +224,29 @@ def test_no_patience_stops_at_the_first_outage(project: Project, model: Callable
     assert not events(search, "waiting")
 
 
+def test_a_key_that_lets_nobody_in_stops_the_build_at_once_and_the_variable_is_named(
+    project: Project, model: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "wrong-key-1234")
+    server = model(lambda n, role: Refusal(401))
+    roles = {name: server.role(name, key_env="MY_KEY") for name in ("ideas", "coder")}
+    search = search_by(project, server, roles=roles)
+    said = search.build(code=69)
+    assert len(server.asked) <= 3, "those that were asked at once"
+    assert not events(search, "waiting")
+    assert "check the key in MY_KEY" in " ".join(said.err.split()), said
+    assert "wrong-key-1234" not in said.out + said.err
+    server.script = lambda n, role: None
+    search.build()
+
+
+def test_a_login_that_is_refused_after_an_answer_is_waited_for(project: Project, model: Callable[..., Model]) -> None:
+    server = model(lambda n, role: Refusal(401, SOON) if n == 1 else None)
+    search = search_by(project, server, ideas_per_node=2, max_depth=1, max_parallel_evals=1)
+    search.build()
+    assert [event["kind"] for event in events(search, "waiting")] == ["login"]
+
+
 def test_of_two_backends_the_one_that_works_is_asked_all_that_it_can_be(
     project: Project, model: Callable[..., Model]
 ) -> None:

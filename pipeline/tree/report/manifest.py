@@ -18,7 +18,7 @@ from pipeline.tree.report.run_records import EXPANDED, FRONTIER, RECORD_FILES, R
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED
-from pipeline.tree.rules.budget import Spending, budget_left, ledger_of, total_spending
+from pipeline.tree.rules.budget import Spending, budget_left, held_usd, ledger_of, total_spending
 from pipeline.tree.rules.scoring import PAIRED, best_config, column_by_config, compare_configs, means_by_config
 from pipeline.tree.run.admission import spending_of
 from pipeline.tree.run.ideas import cost_of_calls
@@ -96,13 +96,15 @@ class _Evaluation:
 
     def _idea(self) -> Record:
         records, path = self.records, self.records.at.idea(self.slot, "md")
+        made = records.record(records.at.idea(self.slot, "json")) or {}
         return {
             "idea_id": self.slot.idea,
             "idea_path": path,
             "idea_text_path": path,
             "idea_sha256": records.sha(path),
             "idea_title": idea_title((records.content(path) or b"").decode(errors="replace")),
-            "idea_source": (records.record(records.at.idea(self.slot, "json")) or {}).get("source"),
+            "idea_source": made.get("source"),
+            "idea_defects": made.get("defects", []),
             "empty": self.task["empty"],
             "empty_why": self.task["why"],
             "duplicate_of": self.task["duplicate_of"],
@@ -379,7 +381,8 @@ def _budget_state(records: RunRecords, evaluations: Mapping[str, Record]) -> Rec
     else:
         asked = {} if over["stop_reason"] else dict(_asked_ideas(records, depths))
         ledger = ledger_of(records.config, spent={**over["spent"], **asked})
-    return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}
+    spent, left = total_spending(ledger.spent.values())._asdict(), budget_left(ledger)._asdict()
+    return {"spent": spent, "held_usd": held_usd(ledger), "left": left}
 
 
 def _without(whole: Spending, part: Spending) -> list[float]:

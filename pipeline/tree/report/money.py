@@ -13,7 +13,8 @@ from functools import lru_cache
 from math import fsum
 from typing import Any, NamedTuple
 
-from pipeline.core.text import plural
+from pipeline.core.outcome import OUTAGE_WORDS
+from pipeline.core.text import join_names, plural
 from pipeline.models.calls import CALLS_FILE, DamagedCall, journals, read_calls, unended_calls
 from pipeline.models.contract import UNKNOWN, Usage
 from pipeline.store.noop import folder
@@ -81,10 +82,11 @@ def fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
         bill = bill_of(own)
         usd, unknown = round_significant(usd + bill.usd), unknown + bill.unknown_calls
         over_time.append({"eval_id": str(slot), "usd": usd, "unknown_calls": unknown})
-    depths = sorted({slot.depth for slot in by_slot})
+    depths, recalled = sorted({slot.depth for slot in by_slot}), [*_recalled(run, slots)]
     return {
         **bill_of(calls)._asdict(),
-        "recalled_usd": _usd(_recalled(run, slots)),
+        "recalled_usd": _usd(recalled),
+        "recalled_unknown_calls": sum(usage.usd is None for usage in recalled),
         "by_role": {
             role: bill_of(call for call in calls if call.role == role)._asdict()
             for role in sorted({call.role for call in calls})
@@ -142,14 +144,21 @@ def _costs_as_of(path: str, _size: int, _when: int) -> tuple[PaidCall, ...]:
     return tuple(PaidCall(call.role, call.usage, call.exit != 0, NO_SLOT) for call in calls)
 
 
-def uncounted_usd(manifest: Mapping[str, Any]) -> float:
-    """USD on the bill that the budget does not count: of answers that were wanted anew, as by a retry.
-
-    Zero while evaluations are under way, whose calls are on the bill first."""
+def uncounted_line(manifest: Mapping[str, Any]) -> str:
+    """The line on what is on the bill, or was recalled, and is not in `spent`; empty where that is all the same."""
     money, state = manifest["money"], manifest["state"]
-    if any(depth["unfinished"] for depth in state["depth_progress_by_depth"].values()):
-        return 0.0
-    return max(0.0, round_significant(money["usd"] + money["recalled_usd"] - state["spent"]["usd"]))
+    spent, unended = state["spent"], money["unended_calls"]
+    usd = max(0.0, round_significant(money["usd"] + money["recalled_usd"] - spent["usd"]))
+    unknown = max(0, money["unknown_calls"] + money["recalled_unknown_calls"] - spent["unknown_calls"])
+    if not usd and not unknown:
+        return ""
+    is_open = any(depth["unfinished"] for depth in state["depth_progress_by_depth"].values())
+    is_over = state["stop_reason"] and state["stop_reason"] not in OUTAGE_WORDS and not is_open
+    causes = ["answers that are not in use any more, after a retry for instance"] if usd or unknown > unended else []
+    causes = causes if is_over else ["work that has not ended", "answers that are not in use any more"]
+    causes += ["calls that were broken off"] if unended else []
+    amount = format_bill({"usd": usd, "unknown_calls": unknown, "unended_calls": 0})
+    return f"Not counted here: {amount} for {join_names(causes)}."
 
 
 def format_bill(bill: Mapping[str, Any]) -> str:

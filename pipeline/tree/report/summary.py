@@ -23,7 +23,7 @@ from pipeline.tree.report.markdown import (
     table_cell,
     wrap_line,
 )
-from pipeline.tree.report.money import MOST_ROWS, money_lines, uncounted_usd
+from pipeline.tree.report.money import MOST_ROWS, money_lines, uncounted_line
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
@@ -167,6 +167,8 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
     if found := each["by_config"]:
         yield f"configs better/worse {found['better']}/{found['worse']}"
         yield from _best_config(each, sum(found[side] for side in ("better", "worse", "same")))
+    if wrong := [defect.partition(";")[0] for defect in each["idea_defects"]]:
+        yield f"tried though its text is not in the agreed form: {table_cell(clip_text(', '.join(wrong), WHY_WIDTH))}"
     if left := each["left_out"]:
         yield f"left out of the candidate: {table_cell(clip_text(join_names(left), WHY_WIDTH))}"
     if each["attempt"]:
@@ -216,9 +218,21 @@ def budget_table(manifest: Manifest) -> list[str]:
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
     dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
     warning = f"**More than `per_eval` allows:** {dear}. The budget held less than was meant; raise `per_eval`."
-    anew = uncounted_usd(manifest)
-    more = f"Not counted here: {anew:.12g} USD for answers that are not in use any more, after a retry for instance."
-    return [*lines, *(["", warning] if dear else []), *(["", more] if anew else [])]
+    below = [warning if dear else "", _held_line(manifest), uncounted_line(manifest)]
+    return [*lines, *(line for each in below if each for line in ("", each))]
+
+
+def _held_line(manifest: Manifest) -> str:
+    """The line on money that is neither spent nor left."""
+    state, unknown = manifest["state"], plural(manifest["state"]["spent"]["unknown_calls"], "call")
+    held = state["held_usd"]
+    if manifest["run_config"]["budget"]["usd"] is None or not (held["unknown"] is None or any(held.values())):
+        return ""
+    if held["unknown"] is None:
+        return f"Nothing is left, since nobody knows what {unknown} of unknown price cost: `per_eval` would say it."
+    parts = [f"{held['unknown']:.12g} USD count for {unknown} of unknown price"] if held["unknown"] else []
+    parts += [f"{held['reserved']:.12g} USD are reserved for evaluations that have not ended"] * bool(held["reserved"])
+    return f"Neither spent nor left: {' and '.join(parts)}."
 
 
 def holdout_lines(holdout: Manifest) -> Iterator[str]:

@@ -122,6 +122,14 @@ def committed_spending(ledger: BudgetLedger) -> Spending:
     return total_spending([*charged, *known])
 
 
+def held_usd(ledger: BudgetLedger) -> dict[str, float | None]:
+    """USD that are neither spent nor left: counted for calls of unknown price (None: nobody knows), and reserved."""
+    known = total_spending(ledger.spent.values()).usd
+    counted = committed_spending(ledger._replace(reserved={})).usd
+    reserved = total_spending(Spending(usd=each.usd or 0.0) for each in ledger.reserved.values()).usd
+    return {"unknown": None if counted == inf else round_significant(counted - known), "reserved": reserved}
+
+
 def budget_left(ledger: BudgetLedger) -> BudgetLimits:
     """The amounts left: None where there is no limit, never below zero."""
     most, used = ledger.limits, committed_spending(ledger)

@@ -23,6 +23,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.core.outcome import DISK_FULL, MODEL_UNAVAILABLE, Wait
+from pipeline.core.text import join_names
 from pipeline.errors import NO_ROOM
 from pipeline.git.command import GitOutage
 from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, watch_room
@@ -31,6 +32,7 @@ from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, Ser
 from pipeline.machine.process import BuildStopping
 from pipeline.models.ask import PAID, ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
+from pipeline.models.clients import secret_names
 from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
 from pipeline.models.endpoints import PROTOCOLS
@@ -77,6 +79,21 @@ class _Outages:
 
 class _CallWithoutRoom(CallFailed):
     """A call that failed while a disk was full."""
+
+
+def login_advice(backend: Mapping[str, Any]) -> str:
+    """Where to look when a service has let nobody in: the environment is wrong, and waiting mends nothing."""
+    protocol = PROTOCOLS.get(backend["backend"])
+    names = [backend.get("key_env", protocol.key_env)] if protocol else [*secret_names(backend)]
+    known = [name for name in names if name]
+    there = [name for name in known if os.environ.get(name)]
+    if there:
+        what = f"check the key in {join_names(there)}"
+    elif known:
+        what = f"no key is set: {' or '.join(known[:3])}, or a login of its own"
+    else:
+        what = "no variable with a key is passed to it: `key_env:` or `pass:` names one"
+    return f"{what}; not waited for, since it has let in no call of this build"
 
 
 class RoleAsker(NamedTuple):
@@ -179,7 +196,7 @@ class RoleAsker(NamedTuple):
                 raise NoRoom(full)
             try:
                 with service.turn(self.job, question.role) as turn:
-                    return self._ask_once(question, turn, check)
+                    return self._ask_once(question, service, turn, check)
             except BackendUnavailable as problem:
                 if problem.usage != FREE:
                     self.keep(failed_call(backend, question, problem))
@@ -209,7 +226,9 @@ class RoleAsker(NamedTuple):
             self.keep(failed, *rescued)
         return is_last
 
-    def _ask_once(self, question: Question, turn: ServiceTurn, check: Callable[[Answer], object]) -> Answer:
+    def _ask_once(
+        self, question: Question, service: Service, turn: ServiceTurn, check: Callable[[Answer], object]
+    ) -> Answer:
         """Ask, and tell the others who ask the same backend what came of it."""
         context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
         backend, full = self.roles[question.role], list[str]()
@@ -222,7 +241,11 @@ class RoleAsker(NamedTuple):
             check(answer)
         except BackendUnavailable as problem:
             if problem.kind:
-                turn.failed(RefusedTry(problem.kind, str(problem), problem.after))
+                is_mistake = problem.kind == "login" and not service.has_worked
+                why = f"{problem}; {login_advice(backend)}" if is_mistake else str(problem)
+                turn.failed(RefusedTry(problem.kind, why, problem.after))
+                if is_mistake:
+                    service.give_up()
             raise
         except CallFailed as failure:
             turn.succeeded()
