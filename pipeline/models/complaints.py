@@ -20,7 +20,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.machine.failures import SERVICE_CODES, FailureFacts, Outage, find_outage
+from pipeline.machine.failures import SERVICE_CODES, FailureFacts, Outage, find_outage, refusal_text
 from pipeline.machine.process import Exit
 from pipeline.models.contract import JSON_ERRORS, json_documents, last_value_at, value_at
 
@@ -66,7 +66,7 @@ _TOO_LONG = re.compile(
 def judge_call(ended: Exit, complaint: Complaint = NO_COMPLAINT, garbled: bool = False) -> CallEnd:
     """Judge how a call ended, from the end of the program and what it or its service complains of."""
     if complaint.kind and not ended.timed_out:
-        return CallEnd(OUT, "it says so", Outage(complaint.kind, f"the service refuses ({complaint.kind})"))
+        return CallEnd(OUT, "it says so", Outage(complaint.kind, refusal_text(complaint.kind)))
     words = f"{complaint.said} {complaint.code}"
     if complaint.refused or _REFUSALS.search(words) or (ended.code == REFUSAL_STATUS and not ended.timed_out):
         return CallEnd(REFUSED, "the model refuses to answer")

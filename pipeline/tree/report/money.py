@@ -24,6 +24,7 @@ from pipeline.trust.series import round_significant
 
 MOST_CALL_FILES = 20_000
 MOST_ROWS = 12  # of the table over time
+AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 _PAID_ELSEWHERE = "replay"  # a recorded answer has its cost of then
 
 
@@ -144,7 +145,40 @@ def _costs_as_of(path: str, _size: int, _when: int) -> tuple[PaidCall, ...]:
     return tuple(PaidCall(call.role, call.usage, call.exit != 0, NO_SLOT) for call in calls)
 
 
-def uncounted_line(manifest: Mapping[str, Any]) -> str:
+def budget_table(manifest: Mapping[str, Any]) -> list[str]:
+    """Amounts allowed and spent, and a warning of evaluations that cost more than was reserved."""
+    state, config = manifest["state"], manifest["run_config"]
+    most = config["ceiling"]
+    sides = (config["budget"], state["spent"], state["left"], most)
+    rows = [
+        [label, *(BLANK if side[name] is None else f"{side[name]:,.12g}" for side in sides)]
+        for name, label in AMOUNTS.items()
+    ]
+    if unknown := state["spent"].get("unknown_calls"):
+        rows[1][2] += f" + {plural(unknown, 'call')} of unknown price"
+    header = ["", "limit", "spent", "left", "at most for one"]
+    lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
+    spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
+    dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
+    warning = f"**More than `per_eval` allows:** {dear}. The budget held less than was meant; raise `per_eval`."
+    below = [warning if dear else "", _held_line(manifest), _uncounted_line(manifest)]
+    return [*lines, *(line for each in below if each for line in ("", each))]
+
+
+def _held_line(manifest: Mapping[str, Any]) -> str:
+    """The line on money that is neither spent nor left."""
+    state, unknown = manifest["state"], plural(manifest["state"]["spent"]["unknown_calls"], "call")
+    held = state["held_usd"]
+    if manifest["run_config"]["budget"]["usd"] is None or not (held["unknown"] is None or any(held.values())):
+        return ""
+    if held["unknown"] is None:
+        return f"Nothing is left, since nobody knows what {unknown} of unknown price cost: `per_eval` would say it."
+    parts = [f"{held['unknown']:.12g} USD count for {unknown} of unknown price"] if held["unknown"] else []
+    parts += [f"{held['reserved']:.12g} USD are reserved for evaluations that have not ended"] * bool(held["reserved"])
+    return f"Neither spent nor left: {' and '.join(parts)}."
+
+
+def _uncounted_line(manifest: Mapping[str, Any]) -> str:
     """The line on what is on the bill, or was recalled, and is not in `spent`; empty where that is all the same."""
     money, state = manifest["money"], manifest["state"]
     spent, unended = state["spent"], money["unended_calls"]

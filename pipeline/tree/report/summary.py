@@ -23,7 +23,7 @@ from pipeline.tree.report.markdown import (
     table_cell,
     wrap_line,
 )
-from pipeline.tree.report.money import MOST_ROWS, money_lines, uncounted_line
+from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
@@ -33,7 +33,6 @@ IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
 MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
-AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 
 Manifest = Mapping[str, Any]
 
@@ -200,39 +199,6 @@ def progress_table(manifest: Manifest) -> list[str]:
         rows.append([depth, *(str(counts[name]) for name in names)])
     table = markdown_table(["depth", *names], rows, right=("depth", *names))
     return [*table, *(["", *reasons] if reasons else [])]
-
-
-def budget_table(manifest: Manifest) -> list[str]:
-    """Amounts allowed and spent, and a warning of evaluations that cost more than was reserved."""
-    state, config = manifest["state"], manifest["run_config"]
-    most = config["ceiling"]
-    sides = (config["budget"], state["spent"], state["left"], most)
-    rows = [
-        [label, *(BLANK if side[name] is None else f"{side[name]:,.12g}" for side in sides)]
-        for name, label in AMOUNTS.items()
-    ]
-    if unknown := state["spent"].get("unknown_calls"):
-        rows[1][2] += f" + {plural(unknown, 'call')} of unknown price"
-    header = ["", "limit", "spent", "left", "at most for one"]
-    lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
-    spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
-    dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
-    warning = f"**More than `per_eval` allows:** {dear}. The budget held less than was meant; raise `per_eval`."
-    below = [warning if dear else "", _held_line(manifest), uncounted_line(manifest)]
-    return [*lines, *(line for each in below if each for line in ("", each))]
-
-
-def _held_line(manifest: Manifest) -> str:
-    """The line on money that is neither spent nor left."""
-    state, unknown = manifest["state"], plural(manifest["state"]["spent"]["unknown_calls"], "call")
-    held = state["held_usd"]
-    if manifest["run_config"]["budget"]["usd"] is None or not (held["unknown"] is None or any(held.values())):
-        return ""
-    if held["unknown"] is None:
-        return f"Nothing is left, since nobody knows what {unknown} of unknown price cost: `per_eval` would say it."
-    parts = [f"{held['unknown']:.12g} USD count for {unknown} of unknown price"] if held["unknown"] else []
-    parts += [f"{held['reserved']:.12g} USD are reserved for evaluations that have not ended"] * bool(held["reserved"])
-    return f"Neither spent nor left: {' and '.join(parts)}."
 
 
 def holdout_lines(holdout: Manifest) -> Iterator[str]:
