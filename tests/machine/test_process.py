@@ -260,8 +260,9 @@ BLAME = {
     "says so": (FailureFacts(Exit(75), asked=True), "cannot work now"),
     **{
         f"HTTP {status}": (FailureFacts(asked=True, status=status), "refuses")
-        for status in (0, 401, 402, 403, 404, 408, 429, 500, 502, 503, 504, 529)
+        for status in (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
     },
+    **{f"HTTP {status}": (FailureFacts(asked=True, status=status), "cannot be reached") for status in (0, 408)},
     "no JSON": (FailureFacts(asked=True, garbled=True), "no answer of the service"),
     **{
         words: (FailureFacts(Exit(1), asked=True, said=words), "refuses")
@@ -273,10 +274,12 @@ BLAME = {
             "billing_error",
             "insufficient_quota",
             "Overloaded",
-            "API Error: Connection error.",
-            "getaddrinfo ENOTFOUND api.anthropic.com",
             "Internal server error",
         )
+    },
+    **{
+        words: (FailureFacts(Exit(1), asked=True, said=words), "cannot be reached")
+        for words in ("API Error: Connection error.", "getaddrinfo ENOTFOUND api.anthropic.com")
     },
 }
 
