@@ -96,6 +96,7 @@ def install(parts: list[str], wanted: str) -> None:
     for part in parts:
         stamp(part).unlink(missing_ok=True)
     pip: list[str | Path] = [PYTHON, "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip.append("--no-compile")  # a third of the time; what is used is compiled when it is first imported
     run([*pip, "-c", "constraints.txt", *requirements], "pip could not install them")
     for part in parts:
         stamp(part).write_text(wanted)
