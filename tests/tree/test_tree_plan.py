@@ -3,21 +3,27 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.project import Project
 
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import make_recipe
 from pipeline.tree.plan import plan
 from pipeline.tree.report.storage_checks import expected_targets
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.positions import parse_place
 from pipeline.tree.rules.scoring import Metric, ScoringRules
+from pipeline.tree.run.prompting import PromptValues
 from pipeline.tree.spec.model import (
     Canary,
     CheckCommand,
     CheckoutCommand,
+    HoldoutKeys,
     KeepKeys,
     Loop,
     ProtectKeys,
@@ -25,6 +31,7 @@ from pipeline.tree.spec.model import (
     Sweep,
     TreeSpec,
 )
+from pipeline.tree.targets.builder import TargetBuilder
 
 PAID = ("implement", "test", "checks", "sweep", "row")
 BACKENDS = {
@@ -254,3 +261,29 @@ def test_a_repositorys_commit_is_that_of_its_run_and_a_folders_files_are_their_o
     one, two = (next(plan(spec(shape, name, plain=False))) for name in "xy")
     assert (one.inputs, two.inputs) == ((), ())
     assert make_recipe(one, "") != make_recipe(two, "")
+
+
+@pytest.mark.parametrize(("repo", "within"), [(".", "data/"), ("data", ""), ("code", None)])
+def test_a_prompt_shows_no_data_that_is_held_out_or_protected_wherever_the_repository_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo: str, within: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys = {"holdout": HoldoutKeys(reads={"data": ("data/held.csv",)}), "protect": ProtectKeys((), ("data/own.csv",))}
+    brief = TargetBuilder(spec(SearchShape(1, 1, 1), repo=repo, **keys)).brief
+    found = [] if within is None else [f"{within}held.csv"], [] if within is None else [f"{within}own.csv"]
+    assert (brief["withheld"], brief["protect"]) == found
+
+
+def test_a_prompt_is_told_what_is_left_of_the_budget_as_the_ledger_counts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(tmp_path / "project")
+    monkeypatch.chdir(project.root)
+    for place in ("d0.n0", "d1.n0"):
+        project.write(f"runs/x/artifacts/{place}.csv", "config_id,status,gain\n0,ok,1\n")
+    spent = {"spent": {"d0.n0.i0": [1, 0.1, 5, 1.0, 1]}}
+    project.write("runs/x/depths/0/promoted.json", json.dumps(spent))
+    limits = {"budget": BudgetLimits(usd=5.0), "ceiling": Ceiling(1, 0.5)}
+    brief = TargetBuilder(spec(SearchShape(1, 1, 2), **limits)).brief
+    told = PromptValues("x", "", parse_place("d1.n0"), brief, {}).measure_section(whole=True)
+    assert "Left of the budget before this step: 4.5 USD." in told

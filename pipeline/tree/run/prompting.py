@@ -15,7 +15,7 @@ from pipeline.core.graph import covers_path
 from pipeline.git.objects import LINK, read_blobs, sized_entries
 from pipeline.machine.job import StageFailed
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Spending, budget_left
+from pipeline.tree.rules.budget import budget_left, ledger_of
 from pipeline.tree.rules.code_context import ContextTexts, RepoFile, files_section, is_data
 from pipeline.tree.rules.positions import ROOT, NodePlace, RunLayout, parse_place, slots_of
 from pipeline.tree.rules.prompts import (
@@ -134,9 +134,7 @@ class PromptValues(NamedTuple):
         if depth:
             spent = load(RunLayout(self.run).of_depth(depth - 1, "promoted.json"))["spent"]
         yield f"This is step {depth + 1} of at most {self.brief['max_depth']}."
-        limits = BudgetLimits(**self.brief["budget"])
-        ledger = BudgetLedger(limits, {}, {name: Spending(*amounts) for name, amounts in spent.items()})
-        left = budget_left(ledger)
+        left = budget_left(ledger_of(self.brief["budget"], spent=spent))
         # no time: it differs each time that the same is done
         words = {"evals": left.evals, "USD": left.usd, "tokens": left.tokens}
         if known := [f"{amount:g} {name}" for name, amount in words.items() if amount is not None]:
