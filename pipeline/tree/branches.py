@@ -18,7 +18,7 @@ from pipeline.git.refs import BranchChange, branch_changes, change_branches, use
 from pipeline.git.repository import locate_repo
 from pipeline.store.files import write_whole
 from pipeline.tree.report.manifest import fold_manifest
-from pipeline.tree.report.markdown import format_number
+from pipeline.tree.report.markdown import format_money, format_number
 from pipeline.tree.report.summary import best_path
 from pipeline.tree.rules.positions import BRANCHES, RunLayout, parse_slot
 from pipeline.tree.run.records import dump_record, load_if_intact, read_text
@@ -82,7 +82,10 @@ def _message(manifest: Mapping[str, Any], before: str, name: str, slot: str) -> 
     numbers += (
         [f"configs: {configs['better']} better, {configs['worse']} worse, {configs['same']} same"] if configs else []
     )
-    cost = f"{spent['usd']:.2f} USD, {spent['tokens']} tokens, {spent['seconds']:.1f} s" if spent else "not recorded"
+    cost = "not recorded"
+    if spent:
+        usd = format_money(spent["usd"], spent["unknown_calls"], "{:.2f} USD")
+        cost = f"{usd}, {spent['tokens']} tokens, {spent['seconds']:.1f} s"
     subject = each["idea_title"]
     subject = subject if len(subject) <= LONGEST_SUBJECT else f"{subject[: LONGEST_SUBJECT - 1]}…"
     where = f"Coppice run {manifest['tree_run_id']}: {slot}, which became {name}"

@@ -159,9 +159,8 @@ def _past_cost_text(run: str) -> str:
         return f"{format_bill(money)}; no evaluation has ended"
     begun = len(money["over_time"]) - len(ended)
     more = f" and {begun} begun" if begun else ""
-    return (
-        f"{format_bill(money)} for {plural(len(ended), 'evaluation')}{more}, {sum(ended) / len(ended):.4f} USD for one"
-    )
+    mean = "" if money["unknown_calls"] else f", {sum(ended) / len(ended):.4f} USD for one"
+    return f"{format_bill(money)} for {plural(len(ended), 'evaluation')}{more}{mean}"
 
 
 def _has_ended(run: str, slot: str) -> bool:

@@ -9,7 +9,6 @@ the end it makes refs and worktrees as the manifest has them, and removes all ot
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections import Counter
@@ -46,6 +45,7 @@ from pipeline.tree.rules.positions import (
     RunLayout,
     calibration_name,
     depth_of,
+    find_slot,
     own_name,
     parse_slot,
     position,
@@ -65,9 +65,6 @@ WRITE_EVERY, WRITE_SHARE = 1.0, 40
 FULL_DISK_PAUSE = 5.0
 PROMOTION = "promotion"
 T = TypeVar("T")
-
-
-_SLOT = r"d\d+\.n\d+\.i\d+\b"
 
 
 class TreeFollower(Follower):
@@ -160,8 +157,8 @@ class TreeFollower(Follower):
             self._log_event(records.EVENT_WORKING, slot, stage=target.stage, pid=pid)
 
     def target_waits(self, target: Target, wait: Wait) -> None:
-        name = re.match(_SLOT, own_name(target.name))
-        self._append({"event": records.EVENT_WAITING, "eval_id": name and name[0], **wait._asdict()})
+        slot = find_slot(own_name(target.name))
+        self._append({"event": records.EVENT_WAITING, "eval_id": slot and str(slot), **wait._asdict()})
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         self._count(target, outcome)
@@ -384,7 +381,7 @@ class TreeFollower(Follower):
         for node, _ in _beam_of(promoted):
             self._append({"event": PROMOTION, "node_id": node, **promoted["beam"][node]})
         if promoted["stop_reason"]:
-            self._append({"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]})
+            self._append({"event": records.EVENT_STOPPED, "depth": depth, "stop_reason": promoted["stop_reason"]})
         if any(not decision["why"].startswith(f"{SKIPPED}:") for decision in promoted["decisions"].values()):
             self.lines.append(depth_line(self.run, depth, promoted))
 

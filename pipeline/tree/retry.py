@@ -17,7 +17,7 @@ from pipeline.tree.accounts import scored_slots, slot_by_name
 from pipeline.tree.report.markdown import clip_text
 from pipeline.tree.report.money import fold_money, format_bill
 from pipeline.tree.rules.beam import FAILED
-from pipeline.tree.rules.positions import CANDIDATE_STAGES, EvalSlot, RunLayout, own_name
+from pipeline.tree.rules.positions import CANDIDATE_STAGES, EvalSlot, RunLayout, find_slot, own_name
 from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
 from pipeline.tree.targets.builder import planned_config
 
@@ -41,9 +41,7 @@ def plan_retry(run: str, targets: Sequence[Target], words: Sequence[str]) -> Ret
             raise SpecError(f"{run}:{slot} {why}")
     failed = [slot for slot in scored_slots(targets) if not _refusal(run, slot)]
     slots = [slot for slot in failed if slot in named] if named else failed
-    forget = [
-        target.name for target in targets if target.stage in CANDIDATE_STAGES and _slot_word(target) in map(str, slots)
-    ]
+    forget = [t.name for t in targets if t.stage in CANDIDATE_STAGES and find_slot(own_name(t.name)) in slots]
     budget = planned_config(targets)["budget"]["usd"]
     lines = (*_lines(run, slots), *(_after_lines(run, slots, targets) if slots else ()))
     return RetryPlan(
@@ -62,10 +60,6 @@ def _refusal(run: str, slot: EvalSlot) -> str:
         return f"has not ended yet; `coppice {run}` builds it"
     status: str = summary["status"]
     return "" if status == FAILED else f"has not failed, it is {status}; `coppice forget` repeats anything"
-
-
-def _slot_word(target: Target) -> str:
-    return ".".join(own_name(target.name).split(".")[:3])
 
 
 def _lines(run: str, slots: Sequence[EvalSlot]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kit.project import ROOT, Project
 from kit.tree_runs import IDEAS, manifest_of, searched, small_search
 
+from pipeline.tree.report.headlines import idea_line
 from pipeline.tree.report.markdown import (
     clip_text,
     display_width,
@@ -175,8 +176,14 @@ def test_texts_are_clipped_with_a_sign() -> None:
 def test_numbers_are_short() -> None:
     assert format_change(0.53312, 1.87399) == "0.5331 -> 1.874 (+1.341)"
     assert format_change(1, 1) == "1 (same)"
-    assert format_money(0, 0) == "-"
-    assert format_money(0.0123, 4200) == "$0.0123, 4,200 tokens"
+    assert format_money(0.0123) == "0.0123 USD"
+
+
+def test_a_price_that_nobody_knows_is_not_shown_as_nothing(manifest: dict[str, Any]) -> None:
+    assert format_money(0.0, 1) == "0 USD + 1 call of unknown price"
+    entry = next(each for each in manifest["evaluations"].values() if each["spent"])
+    entry = {**entry, "spent": {**entry["spent"], "usd": 0.5, "unknown_calls": 2}}
+    assert "$0.5 + 2 calls of unknown price" in idea_line("x", entry, "gain")
 
 
 def test_what_happened_is_told_in_its_order(manifest: dict[str, Any]) -> None:

@@ -16,7 +16,6 @@ from pipeline.tree.report.markdown import (
     clip_text,
     format_chance,
     format_change,
-    format_money,
     format_number,
     format_score,
     markdown_table,
@@ -136,7 +135,8 @@ def _row(each: Manifest, paired: bool) -> Iterator[str]:
         yield format_score(scores["recommendation"]["score"]) if scores else BLANK
     seconds = spent["seconds"]
     yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
-    yield format_money(spent["usd"], 0, spent.get("unknown_calls", 0))
+    known, unknown = spent["usd"], spent.get("unknown_calls", 0)
+    yield ", ".join([f"${known:.4g}"] * bool(known) + [f"{unknown} unknown"] * bool(unknown)) or BLANK
 
 
 def outcome_text(each: Manifest) -> str:
