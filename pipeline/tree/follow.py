@@ -26,7 +26,7 @@ from pipeline.machine.patience import Pauses
 from pipeline.models.calls import read_calls
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import Receipts
-from pipeline.store.steering import SteeringLog
+from pipeline.store.steering import SteeringLog, drop_claims
 from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.run_records import RunRecords
@@ -110,6 +110,7 @@ class TreeFollower(Follower):
 
         A manifest that lacks events is of a build that was killed before it wrote the last one: it is written anew,
         even if all is fresh by now."""
+        drop_claims(self.run)
         parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:

@@ -14,9 +14,10 @@ from pipeline.core.text import duration, join_names, plural
 from pipeline.errors import SpecError
 from pipeline.models.calls import read_calls
 from pipeline.tree.accounts import scored_slots, slot_by_name
+from pipeline.tree.describe import most_spent
 from pipeline.tree.report.markdown import clip_text
 from pipeline.tree.report.money import fold_money, format_bill
-from pipeline.tree.rules.beam import FAILED
+from pipeline.tree.rules.beam import EMPTY_FRONTIER, FAILED, STRICT_FAILURE
 from pipeline.tree.rules.positions import CANDIDATE_STAGES, EvalSlot, RunLayout, find_slot, own_name
 from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
 from pipeline.tree.targets.builder import planned_config
@@ -77,6 +78,10 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
     first = min(slot.depth for slot in slots)
     below = [slot for slot in scored_slots(targets) if slot.depth > first]
     later = _past_cost(run, below, with_ideas=True)
+    if (stopped := _stopped_depth(run, first, below)) is not None:
+        new = sum(slot.depth > stopped for slot in below)
+        yield f"  the search had stopped after d{stopped}: it may go on now, by at most {plural(new, 'evaluation')} more:"
+        yield from (f"    {line}" for line in most_spent(targets, new))
     if not any(later):
         yield f"  d{first} is decided anew with the results"
         return
@@ -89,6 +94,15 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
         yield f"  d{first} is decided anew with the results; where others are promoted, {where} is done anew:"
         yield f"  at most about {later.text} more"
     yield f"  in all at most about {_past_cost(run, slots).plus(later).text}"
+
+
+def _stopped_depth(run: str, first: int, below: Sequence[EvalSlot]) -> int | None:
+    """The depth, from `first` on, at which the search stopped by its results and before its last one."""
+    for depth in sorted({slot.depth - 1 for slot in below}):
+        promoted = load_if_intact(RunLayout(run).of_depth(depth, "promoted.json"))
+        if depth >= first and promoted and promoted["stop_reason"] in (EMPTY_FRONTIER, STRICT_FAILURE):
+            return depth
+    return None
 
 
 def _told_roles(targets: Sequence[Target]) -> list[str]:

@@ -239,6 +239,17 @@ def test_the_past_cost_of_one_evaluation_is_of_those_that_ended(project: Project
     assert "so far: 0.35 USD for 1 evaluation and 1 begun, 0.2500 USD for one" in said.out
 
 
+def test_a_retry_says_that_a_search_that_had_stopped_may_go_on_and_what_that_is_at_the_most(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}exit 3\n", ideas=1, budget={"usd": 9, "per_eval": {"usd": 0.5}})
+    search.spec(max_depth=3)
+    search.build()
+    assert search.stop(0) == "empty_frontier"
+    said = " ".join(project.call("retry", "x", "--dry-run").out.split())
+    assert "the search had stopped after d0: it may go on now, by at most 2 evaluations more:" in said
+    assert "cost: at most 1.00 USD (2 x `per_eval`, if that is right)" in said
+    assert "calls: at most 3 of coder for each evaluation" in said
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_call_that_was_broken_off_is_on_the_bill_at_an_unknown_price(project: Project, how: signal.Signals) -> None:
     """Also when it was made again, and no budget counts it."""
