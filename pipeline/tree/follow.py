@@ -41,14 +41,12 @@ from pipeline.tree.rules.positions import (
     REST_PART,
     SCORING_STAGES,
     SUMMARY,
-    EvalSlot,
     RunLayout,
     calibration_name,
     depth_of,
     find_slot,
     own_name,
     parse_slot,
-    position,
     slot_of,
     sweep_part,
 )
@@ -228,6 +226,8 @@ class TreeFollower(Follower):
             self.manifest.renew_depth(depth_of(target.name))
         elif target.stage in ("idea", "node", "weigh", "report", "validate"):
             self.manifest.renew_nodes()
+            if asked := find_slot(own_name(target.name)):
+                self.manifest.renew_slot(str(asked))
         else:  # the root and what all is compared with
             self.manifest.renew()
 
@@ -440,8 +440,8 @@ def _told_with(target: Target) -> str:
 
 def _slot_name(target: Target) -> str:
     """The slot of a target; empty for targets of no evaluation, and for those that get an idea."""
-    where = position(target.name) if target.stage in SLOT_STAGES else None
-    return str(where) if isinstance(where, EvalSlot) else ""
+    slot = find_slot(own_name(target.name)) if target.stage in SLOT_STAGES else None
+    return str(slot) if slot else ""
 
 
 follower = TreeFollower

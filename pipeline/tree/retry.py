@@ -80,7 +80,8 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
     later = _past_cost(run, below, with_ideas=True)
     if (stopped := _stopped_depth(run, first, below)) is not None:
         new = sum(slot.depth > stopped for slot in below)
-        yield f"  the search had stopped after d{stopped}: it may go on now, by at most {plural(new, 'evaluation')} more:"
+        more = plural(new, "evaluation")
+        yield f"  the search had stopped after d{stopped}: it may go on now, by at most {more} more:"
         yield from (f"    {line}" for line in most_spent(targets, new))
     if not any(later):
         yield f"  d{first} is decided anew with the results"

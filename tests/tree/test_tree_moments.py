@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from kit.project import Project
-from kit.searches import agent
+from kit.searches import Search, agent
 from kit.tree_runs import SPEC, config_of, manifest_of, searched, small_search
 from test_cascade import until
 from test_tree_paired import search as by_blocks
@@ -58,6 +58,15 @@ def test_what_is_written_in_parts_is_what_a_whole_fold_would_be(project: Project
         project.call("forget", "x:d1.n0.i1.sweep")
 
 
+def test_calls_for_ideas_are_in_the_manifest_before_their_depth_is_assigned(project: Project) -> None:
+    roles = {name: agent(name) for name in ("ideas", "coder")}
+    search = Search(project, {}, roles=roles, ideas_per_node=2)
+    answers = "case $PWD in *i1*) exit 75;; esac\nprintf 'IDEA: a\\n\\nRATIONALE: r\\n\\nREQUIRED_CHANGES:\\n- c\\n'\n"
+    project.write("agent.ideas", answers)
+    search.build(code=69)
+    assert [*search.record("manifest.json")["conversations"]] == ["d0.n0.i0.idea"]
+
+
 def test_an_assignment_that_nobody_has_told_of_yet_is_in_the_manifest(project: Project) -> None:
     """It is put in place by a thread, and the manifest may be written before the coordinator hears of that."""
     searched(project)
@@ -101,7 +110,10 @@ def test_killed_at_any_moment_its_files_are_whole_and_true(project: Project, mom
                 assert receipts.receipt(f"x:{slot}.score"), f"{slot} is said to have ended and has not"
     assert stored["events"] == seen[: len(stored["events"])]
     assert [event for event in seen[len(stored["events"]) :] if event["at"] < killed - 5] == []
-    assert project.call("tree", "--tree-run-id", "x", "--report-only").code in (0, 2)
+    if project.call("tree", "--tree-run-id", "x", "--report-only").code == 0 and build.returncode:
+        text = project.read("runs/x/TREE_SUMMARY.md")
+        assert "**Not at its end**: no build of it runs, the last one was killed" in text or "Stopped: **" in text
+        assert "not at its end when this was written" not in text
     assert project.call("run", "x").code == 0
     text = project.read("runs/x/TREE_SUMMARY.md")
     assert ("**killed**" in text) == (build.returncode == -signal.SIGKILL)

@@ -235,13 +235,14 @@ DRY_RUN_NOTE = (
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 
-def summary_text(manifest: Manifest) -> str:
-    best = best_path(manifest)
+def summary_text(manifest: Manifest, is_building: bool = True) -> str:
+    """The page.  `is_building`: a build of the search runs, or has just ended and writes this."""
+    best, state = best_path(manifest), manifest["state"]
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
     failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
     failures = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
     sections = [
-        ("", [*_opening(manifest, best[-1]), "", scoring_sentence(manifest["run_config"])]),
+        ("", [*_opening(manifest, best[-1], is_building), "", scoring_sentence(manifest["run_config"])]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
         ("Best path", path_table(manifest, best)),
         ("Look twice", [*_remarks(manifest)]),
@@ -249,7 +250,7 @@ def summary_text(manifest: Manifest) -> str:
         ("Nodes", node_table(manifest)),
         *_depths(manifest),
         ("Failures", failures),
-        ("What happened", happening_lines(manifest["events"], bool(manifest["state"]["stop_reason"]))),
+        ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
         ("Money", [*money_lines(manifest), *_left_out(manifest)]),
@@ -314,11 +315,11 @@ def _left_out(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _opening(manifest: Manifest, best: str) -> list[str]:
+def _opening(manifest: Manifest, best: str, is_building: bool = True) -> list[str]:
     state, config = manifest["state"], manifest["run_config"]
     running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
     reason = state["stop_reason"]
-    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running)
+    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, is_building)
     depths = state["depth_progress_by_depth"].values()
     names = ("completed", "failed", "skipped", "unfinished")
     counts = ", ".join(f"{sum(each[name] for each in depths)} {name}" for name in names)
