@@ -16,12 +16,15 @@ from kit.tree_runs import SPEC, config_of, manifest_of, searched, small_search
 from test_cascade import until
 from test_tree_paired import search as by_blocks
 
+from pipeline.build.project import load
+from pipeline.core.outcome import BUILT, Outcome
 from pipeline.store.receipts import Receipts
+from pipeline.tree.follow import TreeFollower
 from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.markdown import display_width
 from pipeline.tree.report.summary import summary_text
-from pipeline.tree.rules.positions import RunLayout
+from pipeline.tree.rules.positions import EvalSlot, RunLayout
 from pipeline.tree.run.records import dump_record, lives_of, read_events
 
 MANIFEST, EVENTS = "runs/x/manifest.json", "runs/x/events.jsonl"
@@ -64,7 +67,16 @@ def test_calls_for_ideas_are_in_the_manifest_before_their_depth_is_assigned(proj
     answers = "case $PWD in *i1*) exit 75;; esac\nprintf 'IDEA: a\\n\\nRATIONALE: r\\n\\nREQUIRED_CHANGES:\\n- c\\n'\n"
     project.write("agent.ideas", answers)
     search.build(code=69)
-    assert [*search.record("manifest.json")["conversations"]] == ["d0.n0.i0.idea"]
+    calls = project.root / RunLayout("x").idea(EvalSlot(0, 0, 0), "calls.jsonl")
+    with chdir(project.root):
+        targets = load(["x"])["x"].targets
+        (asked,) = [target for target in targets if target.name == "x:d0.n0.i0.idea"]
+        calls.rename(f"{calls}.later")
+        follower = TreeFollower("x", targets, [asked])
+        assert follower.manifest.fold()["conversations"] == {}
+        calls.with_name(f"{calls.name}.later").rename(calls)
+        follower.target_ended(asked, Outcome(BUILT))
+        assert [*follower.manifest.fold()["conversations"]] == ["d0.n0.i0.idea"]
 
 
 def test_an_assignment_that_nobody_has_told_of_yet_is_in_the_manifest(project: Project) -> None:
