@@ -255,7 +255,7 @@ def test_a_depth_that_is_not_decided_yet_is_told_beside_the_best_node(project: P
     assert project.call("run", "x:d0.n0.i1.score").code == 0
     head = " ".join(summary_text(manifest_of(project)).partition("## ")[0].split())
     assert "No node ranks above it yet. Depth 0 is not decided yet: 1 of 2 ideas measured (most gained by" in head
-    assert "d0.n0.i1, gain 10.5 -> 11.5 (+1))" in head
+    assert "d0.n0.i1, gain 10.5 -> 11.5 (+1))." in head
     assert project.call("run", "x").code == 0
     assert "yet" not in project.read("runs/x/TREE_SUMMARY.md").partition("## ")[0]
 

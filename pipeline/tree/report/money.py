@@ -193,7 +193,7 @@ def budget_table(manifest: Mapping[str, Any]) -> list[str]:
     ]
     if unknown := state["spent"].get("unknown_calls"):
         rows[1][2] += f" + {plural(unknown, 'call')} of unknown price"
-    header = ["", "limit", "spent", "left", "at most for one"]
+    header = ["amount", "limit", "spent", "left", "at most for one"]
     lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
     dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
@@ -243,7 +243,7 @@ def format_bill(bill: Mapping[str, Any]) -> str:
 
 
 TIME_HEADER = ("up to", "USD so far", "unknown")
-HEADER = ("", "USD", "unknown", "calls", "tokens in", "cached", "tokens out", "failed")
+HEADER = ("role or depth", "USD", "unknown", "calls", "tokens in", "cached", "tokens out", "failed")
 
 
 def money_lines(manifest: Mapping[str, Any]) -> list[str]:

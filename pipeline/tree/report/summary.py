@@ -25,7 +25,7 @@ from pipeline.tree.report.markdown import (
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FINAL_STATUSES, rank_numbers
-from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
+from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN, BestConfig
 from pipeline.tree.run.records import QUEUED, RUNNING
 
 IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
@@ -357,14 +357,14 @@ def _open_depth(manifest: Manifest) -> Iterator[str]:
     depth, primary = min(is_open), config["primary"]
     here = [each for each in tried if each["depth"] == depth]
     better = next(metric["better"] for metric in config["metrics"] if metric["name"] == primary)
-    sign = 1 if better == "higher" else -1
     measured = [each for each in here if each["primary"] and each["status"] == COMPLETED]
     word = "weighed" if config["method"] == PAIRED else "decided"
-    yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured"
+    most = ""
     if measured:
-        best = max(measured, key=lambda each: sign * (each["primary"]["after"] - each["primary"]["before"]))
+        best = max(measured, key=lambda each: SIGN[better] * (each["primary"]["after"] - each["primary"]["before"]))
         change = format_change(best["primary"]["before"], best["primary"]["after"])
-        yield f"(most gained by {best['eval_id']}, {primary} {change})"
+        most = f" (most gained by {best['eval_id']}, {primary} {change})"
+    yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured{most}."
 
 
 def _remarks(manifest: Manifest) -> Iterator[str]:
