@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.gitting import run_git
 from kit.project import Project
 
 from pipeline.core.graph import Graph, Target
@@ -263,15 +264,28 @@ def test_a_repositorys_commit_is_that_of_its_run_and_a_folders_files_are_their_o
     assert make_recipe(one, "") != make_recipe(two, "")
 
 
-@pytest.mark.parametrize(("repo", "within"), [(".", "data/"), ("data", ""), ("code", None)])
+@pytest.mark.parametrize(
+    ("repo", "shown"), [(".", ["data/open.csv", "in.csv"]), ("data", ["data/open.csv"]), ("to", ["data/open.csv"])]
+)
 def test_a_prompt_shows_no_data_that_is_held_out_or_protected_wherever_the_repository_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo: str, within: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo: str, shown: list[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    project = Project(tmp_path / "project")
+    monkeypatch.chdir(project.root)
+    (project.root / "to").symlink_to("data")
+    names = ["data/held.csv", "data/own.csv", "data/open.csv", "in.csv"]
+    for name in names:
+        project.write(name, f"of {name}\n")
+    top = project.root / repo
+    run_git(top, "init", "--quiet")
+    run_git(top, "add", "--all")
     keys = {"holdout": HoldoutKeys(reads={"data": ("data/held.csv",)}), "protect": ProtectKeys((), ("data/own.csv",))}
     brief = TargetBuilder(spec(SearchShape(1, 1, 1), repo=repo, **keys)).brief
-    found = [] if within is None else [f"{within}held.csv"], [] if within is None else [f"{within}own.csv"]
-    assert (brief["withheld"], brief["protect"]) == found
+    known = PromptValues(
+        "x", f"{top}/.git", parse_place("d0.n0"), brief, {"ideas": {"backend": "m", "context_tokens": 1000}}
+    )
+    section = known.files_section("ideas", run_git(top, "write-tree").strip(), "")
+    assert [name for name in names if f"of {name}" in section] == shown
 
 
 def test_a_prompt_is_told_what_is_left_of_the_budget_as_the_ledger_counts_it(

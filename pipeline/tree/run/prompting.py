@@ -98,9 +98,12 @@ class PromptValues(NamedTuple):
             blobs = read_blobs(self.repo, (entries[path].entry.blob for path in paths))
             return {path: blobs[entries[path].entry.blob] for path in paths}
 
+        protect = [*self.brief["protect"], *paths_within(self.brief["repo"], self.brief["protect_project"])]
+        held = [*paths_within(self.brief["repo"], self.brief["withheld"])]
+
         def withheld(path: str) -> bool:
-            protected = any(covers_path(pattern, path) for pattern in self.brief["protect"])
-            return (protected and is_data(path)) or any(covers_path(each, path) for each in self.brief["withheld"])
+            protected = is_data(path) and any(covers_path(pattern, path) for pattern in protect)
+            return protected or any(covers_path(each, path) for each in held)
 
         texts = ContextTexts(about, "\n".join(self.brief["commands"]))
         return files_section(files, texts, tokens, read, withheld)
@@ -155,6 +158,14 @@ class PromptValues(NamedTuple):
         if [text for text, _ in found] != [each["text"] for each in tried]:
             return [""] * len(tried)
         return [reason for _, reason in found]
+
+
+def paths_within(repo: str, paths: Sequence[str]) -> Iterator[str]:
+    """Paths of the project that lie in the repository, however they are written, from there on."""
+    for path in map(os.path.realpath, paths):
+        within = os.path.relpath(path, os.path.realpath(repo))
+        if within.partition("/")[0] != "..":
+            yield within
 
 
 def _decision_text(decision: Mapping[str, Any] | None) -> str:

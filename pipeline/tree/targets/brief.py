@@ -6,10 +6,9 @@ paid for makes nothing stale.  It is made once for all targets of a run."""
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -35,21 +34,15 @@ def make_brief(
         "commands": [*commands.values()],
         "sheet": {**sheet, "metrics": [{"name": m.name, "better": m.better} for m in spec.rules.metrics]},
         "primary": spec.rules.primary,
-        "protect": [*spec.protect.repo, *_within(spec.repo, spec.protect.project)],
+        "repo": spec.repo,
+        "protect": [*spec.protect.repo],
+        "protect_project": [*spec.protect.project],
         "max_depth": spec.shape.max_depth,
         "ideas_per_node": spec.shape.ideas_per_node,
         "budget": {"budget": spec.budget._asdict(), "ceiling": spec.ceiling._asdict()},
         "left_out": (spec.leave_out or Leavings()).sentence,
-        "withheld": [*_within(spec.repo, chain(*(spec.holdout.reads if spec.holdout else {}).values()))],
+        "withheld": [*chain(*(spec.holdout.reads if spec.holdout else {}).values())],
     }
-
-
-def _within(repo: str, paths: Iterable[str]) -> Iterator[str]:
-    """Paths of the project that lie in the repository, from there on."""
-    for path in map(os.path.realpath, paths):
-        within = os.path.relpath(path, os.path.realpath(repo))
-        if within.partition("/")[0] != "..":
-            yield within
 
 
 def command_line(command: CheckoutCommand) -> str:
