@@ -96,12 +96,13 @@ def read_calls(path: str, key: str = "") -> Iterator[Call]:
     with open(path, "rb") as file:
         for number, line in enumerate(whole_lines(file), 1):
             if key.encode() in line:
-                call = _parse_call(line, f"{path}:{number}")
+                call = parse_call(line, f"{path}:{number}")
                 if key in ("", call.key):
                     yield call
 
 
-def _parse_call(line: bytes, where: str) -> Call:
+def parse_call(line: bytes, where: str) -> Call:
+    """The call in a line of a journal; DamagedCall, with `where` it stands, if it holds none."""
     try:
         record = json.loads(line)
         usage = Usage(**record["usage"])

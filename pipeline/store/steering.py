@@ -9,6 +9,7 @@ told once, whatever was killed meanwhile.  States of a run:
 A slot has one idea, asked for or given.  States of a slot, changed under one lock:
 
     free -> claimed    a build is about to ask for its idea
+    claimed -> free    the next build begins: one that was killed before it had an answer asks again
     free -> given      a person has put a file in place; a build takes it, whenever it was planned"""
 
 from __future__ import annotations
@@ -97,6 +98,13 @@ def claim_slot(run: str, slot: str, given: str) -> bool:
 
 def is_claimed(run: str, slot: str) -> bool:
     return os.path.exists(_claim_path(run, slot))
+
+
+def drop_claims(run: str) -> None:
+    """Drop the claims of builds before: by a build that has the run's lock, before it asks for anything."""
+    with file_lock(f"{folder(run)}/given.lock"), suppress(FileNotFoundError):
+        for slot in os.listdir(os.path.dirname(_claim_path(run, ""))):
+            os.unlink(_claim_path(run, slot))
 
 
 def _claim_path(run: str, slot: str) -> str:

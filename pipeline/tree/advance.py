@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pipeline.core.graph import Target
 from pipeline.errors import SpecError
+from pipeline.machine.lock import is_locked
 from pipeline.store.files import write_whole
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.summary import summary_text
@@ -82,7 +83,8 @@ def report(run: str, targets: Sequence[Target]) -> str:
     """Write the summary anew from the records there are; its path."""
     path = RunLayout(run).of_run(SUMMARY)
     _check_begun(run)
-    write_whole(path, summary_text(fold_manifest(run, planned_config(targets))).encode(errors="replace"))
+    text = summary_text(fold_manifest(run, planned_config(targets)), is_locked(run))
+    write_whole(path, text.encode(errors="replace"))
     return path
 
 

@@ -18,7 +18,7 @@ from pipeline.git.refs import BranchChange, branch_changes, change_branches, use
 from pipeline.git.repository import locate_repo
 from pipeline.store.files import write_whole
 from pipeline.tree.report.manifest import fold_manifest
-from pipeline.tree.report.markdown import format_number
+from pipeline.tree.report.markdown import format_money, format_number
 from pipeline.tree.report.summary import best_path
 from pipeline.tree.rules.positions import BRANCHES, RunLayout, parse_slot
 from pipeline.tree.run.records import dump_record, load_if_intact, read_text
@@ -37,6 +37,7 @@ def make_branches(run: str, targets: Sequence[Target], prefix: str, dry: bool) -
     chain = best_path(manifest)
     if len(chain) < 2:
         raise SpecError(f"branches: nothing was promoted in {run}, so there is nothing to make a branch of")
+    _check_chain(run, manifest, chain)
     place = locate_repo(manifest["root"]["repo"])
     if not place.git_dir or place.folder != place.top:
         where = manifest["root"]["repo"]
@@ -53,6 +54,16 @@ def make_branches(run: str, targets: Sequence[Target], prefix: str, dry: bool) -
     except GitProblem as problem:
         raise SpecError(f"branches: {problem}") from problem
     return {"run": run, "repo": place.top, "branches": [_record(*each) for each in zip(changes, commits, strict=True)]}
+
+
+def _check_chain(run: str, manifest: Mapping[str, Any], chain: Sequence[str]) -> None:
+    """Refuse a chain whose numbers are not all there, as after an edit of the spec."""
+    nodes, primary = [manifest["nodes"][name] for name in chain], manifest["run_config"]["primary"]
+    sources = [manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"]) for node in nodes[1:]]
+    if not all(primary in node["metrics"] for node in nodes) or not all(
+        each and each["scoring_summary"] and os.path.exists(each["idea_path"]) for each in sources
+    ):
+        raise SpecError(f"branches: {run} is not up to date; `coppice {run}` builds it")
 
 
 def _record(change: BranchChange, made: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +93,10 @@ def _message(manifest: Mapping[str, Any], before: str, name: str, slot: str) -> 
     numbers += (
         [f"configs: {configs['better']} better, {configs['worse']} worse, {configs['same']} same"] if configs else []
     )
-    cost = f"{spent['usd']:.2f} USD, {spent['tokens']} tokens, {spent['seconds']:.1f} s" if spent else "not recorded"
+    cost = "not recorded"
+    if spent:
+        usd = format_money(spent["usd"], spent["unknown_calls"], "{:.2f} USD")
+        cost = f"{usd}, {spent['tokens']} tokens, {spent['seconds']:.1f} s"
     subject = each["idea_title"]
     subject = subject if len(subject) <= LONGEST_SUBJECT else f"{subject[: LONGEST_SUBJECT - 1]}…"
     where = f"Coppice run {manifest['tree_run_id']}: {slot}, which became {name}"

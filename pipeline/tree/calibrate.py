@@ -15,7 +15,7 @@ from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.tree.rules.scoring import PAIRED, RUN
 from pipeline.tree.run import noise as run_noise
-from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, NoiseSamples, find_noise, guess_repeats
+from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, NoiseSamples, Rows, find_noise, guess_repeats
 from pipeline.tree.run.records import Record
 from pipeline.tree.run.verdicts import alpha_for_depth, dependence_params
 from pipeline.tree.spec.model import Params
@@ -235,14 +235,13 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
     if noise and rule.tested and not config["ordered"] and not repeats:
-        record |= _untold_repeats(found)
+        record |= _untold_repeats(found, rows)
     return record | {"warnings": calibration_warnings(record)}
 
 
-def _untold_repeats(samples: NoiseSamples) -> Record:
-    """The repeats that blocks seem to be, though the spec does not say so."""
-    guesses = guess_repeats(samples.blocks)
-    rows = [*samples.root, *samples.rows[next(iter(samples.rows))]]
+def _untold_repeats(samples: NoiseSamples, rows: Rows) -> Record:
+    """The repeats that blocks seem to be, by the root and the rows of the primary metric, though no spec says so."""
+    guesses, rows = guess_repeats(samples.blocks), [*samples.root, *rows]
     seen = [(likeness_of_repeats(rows, guess.repeats) * len(guesses), guess) for guess in guesses]
     told = [(p, guess) for p, guess in seen if guess.listed or p <= UNTOLD_FROM]
     if not told:

@@ -43,9 +43,7 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     words = {"evals": "{} evaluations", **COSTS, "seconds": "{:g} s of work"}
     if limits := [words[name].format(most) for name, most in budget.items() if most is not None]:
         yield f"budget: {', '.join(limits)}"
-    yield f"cost: {_cost_text(params, number, [*_roles_of_unknown_price(targets)])}"
-    if calls := [*_calls_text(targets)]:
-        yield f"calls: at most {', '.join(calls)}"
+    yield from most_spent(targets, number)
     if past := _past_cost_text(params["run"]):
         yield f"so far: {past}"
     yield f"time: {_time_text(targets, params, number)}"
@@ -54,6 +52,13 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
         yield f"start: the build would stop at {params['run']}:root: {hindrance}"
     elif hindrance := _protect_hindrance(targets):
         yield f"start: the build would stop at {params['run']}:protected: {hindrance}"
+
+
+def most_spent(targets: Sequence[Target], evaluations: int) -> Iterator[str]:
+    """The most that so many evaluations cost, in money and in calls."""
+    yield f"cost: {_cost_text(planned_config(targets), evaluations, [*_roles_of_unknown_price(targets)])}"
+    if calls := [*_calls_text(targets)]:
+        yield f"calls: at most {', '.join(calls)}"
 
 
 def _root_hindrance(targets: Sequence[Target]) -> str:
@@ -159,9 +164,8 @@ def _past_cost_text(run: str) -> str:
         return f"{format_bill(money)}; no evaluation has ended"
     begun = len(money["over_time"]) - len(ended)
     more = f" and {begun} begun" if begun else ""
-    return (
-        f"{format_bill(money)} for {plural(len(ended), 'evaluation')}{more}, {sum(ended) / len(ended):.4f} USD for one"
-    )
+    mean = "" if money["unknown_calls"] else f", {sum(ended) / len(ended):.4f} USD for one"
+    return f"{format_bill(money)} for {plural(len(ended), 'evaluation')}{more}{mean}"
 
 
 def _has_ended(run: str, slot: str) -> bool:

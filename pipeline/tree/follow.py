@@ -9,7 +9,6 @@ the end it makes refs and worktrees as the manifest has them, and removes all ot
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from pipeline.machine.patience import Pauses
 from pipeline.models.calls import read_calls
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import Receipts
-from pipeline.store.steering import SteeringLog
+from pipeline.store.steering import SteeringLog, drop_claims
 from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.run_records import RunRecords
@@ -42,13 +41,12 @@ from pipeline.tree.rules.positions import (
     REST_PART,
     SCORING_STAGES,
     SUMMARY,
-    EvalSlot,
     RunLayout,
     calibration_name,
     depth_of,
+    find_slot,
     own_name,
     parse_slot,
-    position,
     slot_of,
     sweep_part,
 )
@@ -65,9 +63,6 @@ WRITE_EVERY, WRITE_SHARE = 1.0, 40
 FULL_DISK_PAUSE = 5.0
 PROMOTION = "promotion"
 T = TypeVar("T")
-
-
-_SLOT = r"d\d+\.n\d+\.i\d+\b"
 
 
 class TreeFollower(Follower):
@@ -113,6 +108,7 @@ class TreeFollower(Follower):
 
         A manifest that lacks events is of a build that was killed before it wrote the last one: it is written anew,
         even if all is fresh by now."""
+        drop_claims(self.run)
         parts = searched_parts(self.config)  # held out later, they would not be fresh
         last = [event for event in records.read_events(self.events) if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
@@ -160,8 +156,8 @@ class TreeFollower(Follower):
             self._log_event(records.EVENT_WORKING, slot, stage=target.stage, pid=pid)
 
     def target_waits(self, target: Target, wait: Wait) -> None:
-        name = re.match(_SLOT, own_name(target.name))
-        self._append({"event": records.EVENT_WAITING, "eval_id": name and name[0], **wait._asdict()})
+        slot = find_slot(own_name(target.name))
+        self._append({"event": records.EVENT_WAITING, "eval_id": slot and str(slot), **wait._asdict()})
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         self._count(target, outcome)
@@ -230,6 +226,8 @@ class TreeFollower(Follower):
             self.manifest.renew_depth(depth_of(target.name))
         elif target.stage in ("idea", "node", "weigh", "report", "validate"):
             self.manifest.renew_nodes()
+            if asked := find_slot(own_name(target.name)):
+                self.manifest.renew_slot(str(asked))
         else:  # the root and what all is compared with
             self.manifest.renew()
 
@@ -384,7 +382,7 @@ class TreeFollower(Follower):
         for node, _ in _beam_of(promoted):
             self._append({"event": PROMOTION, "node_id": node, **promoted["beam"][node]})
         if promoted["stop_reason"]:
-            self._append({"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]})
+            self._append({"event": records.EVENT_STOPPED, "depth": depth, "stop_reason": promoted["stop_reason"]})
         if any(not decision["why"].startswith(f"{SKIPPED}:") for decision in promoted["decisions"].values()):
             self.lines.append(depth_line(self.run, depth, promoted))
 
@@ -442,8 +440,8 @@ def _told_with(target: Target) -> str:
 
 def _slot_name(target: Target) -> str:
     """The slot of a target; empty for targets of no evaluation, and for those that get an idea."""
-    where = position(target.name) if target.stage in SLOT_STAGES else None
-    return str(where) if isinstance(where, EvalSlot) else ""
+    slot = find_slot(own_name(target.name)) if target.stage in SLOT_STAGES else None
+    return str(slot) if slot else ""
 
 
 follower = TreeFollower

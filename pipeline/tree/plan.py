@@ -43,7 +43,7 @@ def _depth(draft: TargetBuilder, depth: int) -> Iterator[Target]:
     if draft.roles["ideas"]["backend"] != PATCHES:
         yield from (depths.idea_target(draft, slot) for slot in draft.shape.slots(depth))
     yield depths.assign_target(draft, depth)
-    if draft.wave_size:
+    if draft.waves.size:
         yield from depths.turn_targets(draft, depth)
     for slot in draft.shape.slots(depth):
         yield from _evaluation(draft, slot)

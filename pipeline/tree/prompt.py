@@ -24,7 +24,7 @@ from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name
 from pipeline.tree.run.prompting import FIRST_REVIEW, NO_PLAN, PromptValues, fill_template
 from pipeline.tree.run.records import Record, SlotTask, load, load_as, read_text
 from pipeline.tree.run.run_repo import open_as_is
-from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, NONE, PATCHES, ROLES
+from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, GIVEN, NONE, PATCHES, ROLES
 
 # Stand-ins for what others have not answered yet.
 PLAN_TO_COME, DIFF_TO_COME, REPORT_TO_COME = "[the plan]", "[the diff of the change]", "[the report of the coder]"
@@ -74,7 +74,7 @@ def _asking_target(run: str, targets: Sequence[Target], slot: EvalSlot, role: st
     name = f"{run}:{slot}.{'idea' if role == 'ideas' else 'implement'}"
     target = next((each for each in targets if each.name == name), None)
     backend = _roles(target)[role]["backend"] if target else PATCHES  # ideas of a folder are one target together
-    if target is None or backend in (*FOLDER_BACKENDS, NONE, DRY):
+    if target is None or backend in (*FOLDER_BACKENDS, NONE, DRY, GIVEN):
         raise SpecError(f"{run}:{slot}: nobody is asked as {role}: its backend is {backend}")
     return target
 

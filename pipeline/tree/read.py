@@ -201,8 +201,7 @@ def _with_baseline(spec: TreeSpec, item: Item) -> TreeSpec:
     spec = spec._replace(baseline=GivenBaseline(path, item.line))
     if spec.dry_run or path.startswith("runs/"):
         return spec
-    from pipeline.store.state import signature  # here: most specs give no results
-    from pipeline.tree.run.baseline import baseline_mistake
+    from pipeline.tree.run.baseline import baseline_mistake  # here: most specs give no results
     from pipeline.tree.targets.builder import TargetBuilder
 
     seen = signature(path)  # before it is read

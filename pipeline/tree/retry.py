@@ -14,10 +14,11 @@ from pipeline.core.text import duration, join_names, plural
 from pipeline.errors import SpecError
 from pipeline.models.calls import read_calls
 from pipeline.tree.accounts import scored_slots, slot_by_name
+from pipeline.tree.describe import most_spent
 from pipeline.tree.report.markdown import clip_text
 from pipeline.tree.report.money import fold_money, format_bill
-from pipeline.tree.rules.beam import FAILED
-from pipeline.tree.rules.positions import CANDIDATE_STAGES, EvalSlot, RunLayout, own_name
+from pipeline.tree.rules.beam import EMPTY_FRONTIER, FAILED, STRICT_FAILURE
+from pipeline.tree.rules.positions import CANDIDATE_STAGES, EvalSlot, RunLayout, find_slot, own_name
 from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
 from pipeline.tree.targets.builder import planned_config
 
@@ -41,9 +42,7 @@ def plan_retry(run: str, targets: Sequence[Target], words: Sequence[str]) -> Ret
             raise SpecError(f"{run}:{slot} {why}")
     failed = [slot for slot in scored_slots(targets) if not _refusal(run, slot)]
     slots = [slot for slot in failed if slot in named] if named else failed
-    forget = [
-        target.name for target in targets if target.stage in CANDIDATE_STAGES and _slot_word(target) in map(str, slots)
-    ]
+    forget = [t.name for t in targets if t.stage in CANDIDATE_STAGES and find_slot(own_name(t.name)) in slots]
     budget = planned_config(targets)["budget"]["usd"]
     lines = (*_lines(run, slots), *(_after_lines(run, slots, targets) if slots else ()))
     return RetryPlan(
@@ -64,10 +63,6 @@ def _refusal(run: str, slot: EvalSlot) -> str:
     return "" if status == FAILED else f"has not failed, it is {status}; `coppice forget` repeats anything"
 
 
-def _slot_word(target: Target) -> str:
-    return ".".join(own_name(target.name).split(".")[:3])
-
-
 def _lines(run: str, slots: Sequence[EvalSlot]) -> Iterator[str]:
     if not slots:
         yield f"{run}: no evaluation has failed: nothing to retry"
@@ -83,6 +78,11 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
     first = min(slot.depth for slot in slots)
     below = [slot for slot in scored_slots(targets) if slot.depth > first]
     later = _past_cost(run, below, with_ideas=True)
+    if (stopped := _stopped_depth(run, first, below)) is not None:
+        new = sum(slot.depth > stopped for slot in below)
+        more = plural(new, "evaluation")
+        yield f"  the search had stopped after d{stopped}: it may go on now, by at most {more} more:"
+        yield from (f"    {line}" for line in most_spent(targets, new))
     if not any(later):
         yield f"  d{first} is decided anew with the results"
         return
@@ -95,6 +95,15 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
         yield f"  d{first} is decided anew with the results; where others are promoted, {where} is done anew:"
         yield f"  at most about {later.text} more"
     yield f"  in all at most about {_past_cost(run, slots).plus(later).text}"
+
+
+def _stopped_depth(run: str, first: int, below: Sequence[EvalSlot]) -> int | None:
+    """The depth, from `first` on, at which the search stopped by its results and before its last one."""
+    for depth in sorted({slot.depth - 1 for slot in below}):
+        promoted = load_if_intact(RunLayout(run).of_depth(depth, "promoted.json"))
+        if depth >= first and promoted and promoted["stop_reason"] in (EMPTY_FRONTIER, STRICT_FAILURE):
+            return depth
+    return None
 
 
 def _told_roles(targets: Sequence[Target]) -> list[str]:

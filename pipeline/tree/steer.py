@@ -19,11 +19,11 @@ from pipeline.models.calls import CALLS_FILE
 from pipeline.store.files import write_whole
 from pipeline.store.noop import folder
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, append_request, is_claimed, put_given
-from pipeline.tree.rules.assignment import DEDUPE_SCOPES, FrontierPlace, idea_identity, parse_idea
+from pipeline.tree.rules.assignment import DEDUPE_SCOPES, FrontierPlace, idea_identity, idea_similarity, parse_idea
 from pipeline.tree.rules.positions import BY_HAND, EvalSlot, RunLayout, parse_place, parse_slot
 from pipeline.tree.run.records import Origin, Record, from_json, load, load_if_intact, read_text
 from pipeline.tree.run.run_repo import RunRepo
-from pipeline.tree.spec.model import DRY, MANUAL, PATCHES, Params, SearchShape, shape_of
+from pipeline.tree.spec.model import DRY, MANUAL, PATCHES, SearchShape, shape_of
 from pipeline.tree.targets.builder import planned_config
 
 IDEA, CHANGE = "idea", "change"
@@ -49,7 +49,7 @@ def give(run: str, targets: Sequence[Target], text: str, file: str, where: str, 
         if slot is None:
             place = f"of {where} " if where else ""
             raise SpecError(f"idea: {run} has no free slot {place}left: the idea of each was asked for, or given")
-        _check_new(run, config, slot, text, file)
+        _check_new(run, targets, slot, text, file)
         found.append(slot)
         return RunLayout(run).given_idea(slot)
 
@@ -96,18 +96,29 @@ def _journal(run: str, slot: EvalSlot) -> str:
     return os.path.join(f"{folder(run)}/calls/{slot}.idea", CALLS_FILE)
 
 
-def _check_new(run: str, config: Params, slot: EvalSlot, text: str, file: str) -> None:
+def _check_new(run: str, targets: Sequence[Target], slot: EvalSlot, text: str, file: str) -> None:
     """Refuse an idea that would be left out as a duplicate."""
-    at, name = RunLayout(run), idea_identity(text)
+    at, config, name = RunLayout(run), planned_config(targets), idea_identity(text)
+    similar = next(target.params.get("similar") for target in targets if target.stage == "assign")
     origin = load_if_intact(at.of_node(slot.place, "origin.json"))
     ancestors = from_json(Origin, origin).ancestors if origin else ()
     ground = FrontierPlace(slot.place, tuple(map(parse_place, ancestors)))
-    counts = DEDUPE_SCOPES[config["dedupe_scope"]]
-    for other in shape_of(config).all_slots():
-        paths = [path for path in (at.idea(other, "md"), at.given_idea(other)) if os.path.exists(path)]
-        if counts(ground, other.place) and any(idea_identity(read_text(path)) == name for path in paths):
-            why = f"the same idea as that of {other} (dedupe_scope: {config['dedupe_scope']})"
+    counts, rule = DEDUPE_SCOPES[config["dedupe_scope"]], f"dedupe_scope: {config['dedupe_scope']}"
+    for other, known in _known_ideas(at, shape_of(config).all_slots()):
+        why = f"the same idea as that of {other} ({rule})" if idea_identity(known) == name else ""
+        if similar is not None and (likeness := idea_similarity(text, known)) >= similar:
+            why = why or f"similar to that of {other} ({likeness:.2f}; {rule}, dedupe: similar: {similar:g})"
+        if why and counts(ground, other.place):
             raise SpecError(f"{file}: {why}; it would not be tried, so nothing was written")
+
+
+def _known_ideas(at: RunLayout, slots: Sequence[EvalSlot]) -> Iterator[tuple[EvalSlot, str]]:
+    """The ideas that are tried, or may be."""
+    for slot in slots:
+        task = load_if_intact(at.of_eval(slot, "task.json"))
+        if not (task and task["empty"]):
+            paths = (at.idea(slot, "md"), at.given_idea(slot))
+            yield from ((slot, read_text(path)) for path in paths if os.path.exists(path))
 
 
 def awaited(run: str, targets: Sequence[Target], slot: str = "") -> Sequence[Mapping[str, Any]]:

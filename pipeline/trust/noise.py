@@ -54,6 +54,7 @@ class Noise(NamedTuple):
         rows = self._rows(seed, count, ideas + self.states, blocks)
         if self.repeats > 1:
             rows = _repeated(rows, blocks * self.repeats // len(self.shapes[0]))
+        rows = rows + _normals(seed, "level", (*rows.shape[:2], 1)) * self.level  # of all repeats alike
         return np.asarray(rows[:, 1:] - rows[:, :1]) if self.states else rows
 
     def _rows(self, seed: int, count: int, rows: int, blocks: int) -> Array:
@@ -68,8 +69,7 @@ class Noise(NamedTuple):
         for at in range(1, blocks) if self.rho else ():  # the likeness of neighbours
             found[:, :, at] = self.rho * found[:, :, at - 1] + (1 - self.rho**2) ** 0.5 * found[:, :, at]
         size = np.array(self.sizes)[_integers(seed, "size", (count, rows, 1), len(self.sizes))]
-        level = _normals(seed, "level", (count, rows, 1)) * self.level
-        return np.asarray(found * size + level)
+        return np.asarray(found * size)
 
 
 def _repeated(rows: Array, repeats: int) -> Array:
@@ -87,9 +87,9 @@ def fit_noise(rows: Sequence[Sequence[float]], states: bool, repeats: Sequence[i
     count = len(seen)
     if states:
         seen = (seen - seen.mean(axis=0)) * (count / (count - 1)) ** 0.5
-    off, worth = seen - seen.mean(axis=1, keepdims=True), seen.shape[1]
+    off, many = seen - seen.mean(axis=1, keepdims=True), len({*repeats}) if repeats else 1
     if repeats:
-        off, worth = _off_their_repeat(seen, repeats)
+        off = _off_their_repeat(seen, repeats)
     off = off[off.std(axis=1) > 1e-9 * max(1e-300, float(abs(off).max()))]
     if not len(off):
         return None
@@ -98,20 +98,18 @@ def fit_noise(rows: Sequence[Sequence[float]], states: bool, repeats: Sequence[i
     seen_rho, error = _rho(off, independent) if not repeats else (0.0, 0.0)
     rho = min(MOST_RHO, seen_rho) if seen_rho > ALIKE_FROM * error else 0.0
     shapes = _decorrelate_neighbours(off, rho)
-    sizes = _sizes(off, rho, pooled=states)
+    sizes = _sizes(off, rho, seen.shape[1] - many, pooled=states)
     lean, rough = _roughness(shapes, independent)
-    level = _level(seen, sizes, rho, worth) if states else 0.0
+    level = _level(seen, sizes, rho, seen.shape[1] // many) if states else 0.0
     fixed = tuple(tuple(shape) for shape in shapes.tolist())
-    many = len({*repeats}) if repeats else 1
     return Noise(fixed, tuple(sizes.tolist()), rho, seen_rho, error, alike, lean, rough, level, states, many)
 
 
-def _off_their_repeat(seen: Array, repeats: Sequence[int]) -> tuple[Array, int]:
-    """How folds differ from the mean of their repeat, repeat by repeat; and the folds in one."""
+def _off_their_repeat(seen: Array, repeats: Sequence[int]) -> Array:
+    """How folds differ from the mean of their repeat, repeat by repeat."""
     groups = np.argsort(repeats, kind="stable").reshape(len({*repeats}), -1)
     folds = seen[:, groups]
-    off = (folds - folds.mean(axis=2, keepdims=True)) * (groups.shape[1] / (groups.shape[1] - 1)) ** 0.5
-    return off.reshape(seen.shape), groups.shape[1]
+    return np.asarray((folds - folds.mean(axis=2, keepdims=True)).reshape(seen.shape))
 
 
 def _likeness(off: Array) -> float:
@@ -144,15 +142,17 @@ def inflation(blocks: int, rho: float) -> float:
     return float(1 + 2 * ((1 - lags / blocks) * rho**lags).sum())
 
 
-def _sizes(off: Array, rho: float, pooled: bool) -> Array:
-    """The size of each row.  Few blocks make sizes look more different than they are: that part is taken out."""
+def _sizes(off: Array, rho: float, df: int, pooled: bool) -> Array:
+    """The size of each row.  Few blocks make sizes look more different than they are: that part is taken out.
+
+    `df`: the degrees of freedom of a row, if its blocks were independent."""
     blocks = off.shape[1]
-    squares = np.square(off).sum(axis=1) / (blocks - min(inflation(blocks, rho), blocks - 1))
+    squares = np.square(off).sum(axis=1) / (df + 1 - min(inflation(blocks, rho), blocks - 1))
     if pooled or len(off) == 1:
         return np.array([squares.mean() ** 0.5])
     logs = 0.5 * np.log(squares)
     spread = float(logs.var(ddof=1))
-    kept = max(0.0, 1 - 0.5 / (blocks - 1) / spread) ** 0.5 if spread else 0.0
+    kept = max(0.0, 1 - 0.5 / df / spread) ** 0.5 if spread else 0.0
     sizes = np.exp(logs.mean() + kept * (logs - logs.mean()))
     return np.asarray(sizes * (squares.mean() / np.square(sizes).mean()) ** 0.5)
 

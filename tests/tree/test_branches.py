@@ -107,3 +107,15 @@ def test_what_has_no_branches_says_why(project: Project) -> None:
 def test_a_name_that_git_does_not_take_is_refused(found: Project) -> None:
     assert "git check-ref-format" in words(found, "--prefix", "a..b", code=2)
     assert [*branches(found)] == ["main"]
+
+
+def test_where_numbers_of_the_chain_are_missing_it_is_to_be_built_first(found: Project) -> None:
+    spec = found.read("specs/x.yaml")
+    found.spec("x", spec.replace("gain:", "other:"))
+    assert "x is not up to date; `coppice x` builds it" in words(found, code=2)
+    found.spec("x", spec)
+    (found.root / "runs/x/eval/d0.n0.i0/summary.json").unlink()
+    assert "x is not up to date" in words(found, code=2)
+    (found.root / "runs/x/depths/0/assigned.json").unlink()
+    assert "x is not up to date" in words(found, code=2)
+    assert [*branches(found)] == ["main"]

@@ -240,13 +240,14 @@ import csv, random, sys
 data = random.Random(5)
 rows = [[data.gauss(0, 1) for _ in range(200)] for _ in range(3)]
 out = csv.writer(open(sys.argv[1], "w"))
-out.writerow(["config_id", "block", "status", "gain"])
+out.writerow(["config_id", "block", "status", "gain", "aside"])
 for repeat in range(6):
     order = random.Random(repeat).sample(range(200), 200)
     for fold in range(5):
         for config in range(3):
             gain = sum(rows[config][i] for i in order[fold::5]) / 40
-            out.writerow([config, sys.argv[2].format(r=repeat, f=fold, n=5 * repeat + fold), "ok", gain])
+            block = sys.argv[2].format(r=repeat, f=fold, n=5 * repeat + fold)
+            out.writerow([config, block, "ok", gain, data.gauss(0, 1)])
 """
 
 
@@ -262,8 +263,8 @@ def test_repeats_of_a_split_that_are_not_told_are_noticed(project: Project, name
     project.write("split.py", SPLIT)
     form = names.replace("{", "{{").replace("}", "}}")
     sweep = command(f"{sys.executable} {{in}} {{results}} {form}", "split.py", blocks={})
-    keys = {"sweep": sweep, "metrics": {"gain": {"primary": True}}, "sweep_config_limit": None}
-    found = Search(project, IDEAS, **keys)
+    metrics = {"aside": {}, "gain": {"primary": True}}  # what is aside tells nothing of repeats
+    found = Search(project, IDEAS, sweep=sweep, metrics=metrics, sweep_config_limit=None)
     said = shown(found).out
     assert re.search(
         rf"^warning: the 30 blocks look like 6 repeats of a split into 5 folds: .*{why}", said, re.MULTILINE

@@ -170,6 +170,9 @@ def test_an_idea_takes_the_place_of_a_model_and_is_nobody_elses_answer(project: 
     assert "x:d0.n0.i0 gets the idea" in said(search, "idea", "x", "mine.md")
     search.build()
     assert [line for line in search.executed() if line.startswith("ideas")] == ["ideas d0.n0.i1.idea"]
+    assert "nobody is asked as ideas: its backend is given" in said(
+        search, "prompt", "x:d0.n0.i0", "--role=ideas", code=2
+    )
     assert project.read("runs/x/node_ideas/d0.n0/idea_000.md") == OWN
     digest = sha256((OWN.strip() + "\n").encode()).hexdigest()
     record = search.record("node_ideas/d0.n0/idea_000.json")
@@ -189,6 +192,7 @@ def test_an_idea_takes_the_place_of_a_model_and_is_nobody_elses_answer(project: 
 
 def test_a_build_that_runs_takes_an_idea_that_it_was_not_planned_with(project: Project) -> None:
     search = steered(project)
+    project.write("runs/x/.coppice/claims/d0.n0.i1", "")  # of a build that was killed
     with building(search) as build:
         assert "x:d0.n0.i1 gets the idea: the build that runs tries it" in said(search, "idea", "x", "mine.md")
         assert "no free slot of 0 left" in said(search, "idea", "x", "mine.md", "--depth", "0", code=2)
@@ -262,6 +266,11 @@ def test_an_idea_that_was_tried_is_refused_and_so_is_one_for_a_run_that_asks_nob
     said(search, "idea", "x", "mine.md")
     message = said(search, "idea", "x", "mine.md", code=2)
     assert message.startswith("coppice: mine.md: the same idea as that of d0.n0.i0 (dedupe_scope: node_plus_ancestors)")
+    project.write("like.md", OWN.replace("Add a file", "Add a small file"))
+    search.spec(dedupe={"similar": 0.5})
+    assert "like.md: similar to that of d0.n0.i0 (0." in said(search, "idea", "x", "like.md", code=2)
+    search.spec(dedupe={"similar": 1.0})
+    assert "gets the idea" in said(search, "idea", "x", "like.md")
     search.idea("a", ":")
     search.spec(roles={"ideas": {"backend": "patches", "folder": "ideas"}, "coder": {"backend": "patches"}})
     assert "put the idea there" in said(search, "idea", "x", "mine.md", code=2)

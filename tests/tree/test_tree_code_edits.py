@@ -24,7 +24,7 @@ def block(path: str, search: str, replace: str) -> str:
 
 
 def applied(text: str) -> dict[str, bytes]:
-    answer = read_answer(text, whole_files=True)
+    answer = read_answer(text, True, FILES)
     assert not answer.mistakes
     contents, mistakes = contents_after(answer.edits, FILES.get, lambda _: "")
     assert not mistakes
@@ -32,7 +32,7 @@ def applied(text: str) -> dict[str, bytes]:
 
 
 def mistakes(text: str) -> str:
-    answer = read_answer(text, whole_files=True)
+    answer = read_answer(text, True, FILES)
     return "; ".join([*answer.mistakes, *contents_after(answer.edits, FILES.get, lambda _: "")[1]])
 
 
@@ -55,6 +55,9 @@ def mistakes(text: str) -> str:
             "new.md\n````\n```sh\nls\n```\n````\n" + block("tail", "no\n", "yes\n"),
             {"new.md": b"```sh\nls\n```\n", "tail": b"yes\nend"},
         ),
+        ("tail\n```\nend\n```\nso it ends\n```\n```\n", {"tail": b"end\n"}),
+        ('```python title="src/c.py"\nn = 1\n```\n', {"src/c.py": b"n = 1\n"}),
+        (block("tail", "no\n", "1\n") + "\nDone.\n\n```sh\nls\n```\nv2.0:\n```\nnew\n```\n", {"tail": b"1\nend"}),
         ("So I would run it:\n```sh\nls a.py\n```\nand that is all.\n", {}),
     ],
 )  # fmt: skip
@@ -84,6 +87,21 @@ def test_what_an_answer_says_is_what_the_files_become(text: str, contents: dict[
         (block("new/b", "", "y\n") + block("new", "", "y\n"), "line 7: new: new cannot be both a file and a folder"),
         ("new.py\n```\nx = 1\n", "the block of new.py is not closed: the answer was cut off"),
         (block("a.py", "one\n", "1\n") + "```diff\n--- a/a.py\n+++ b/a.py\n```\n", "in one form"),
+        (
+            "`a.py`:\n```\none\n```\n" + block("a.py", "one\n", "1\n"),
+            "line 2: a.py is given whole, and by SEARCH blocks",
+        ),
+        ("a.py\n```\n1\n```\n" * 2, "line 6: a.py is given whole, and whole once more: give each file in one way"),
+        (
+            "a.py\n```\n1\n```\nMakefile\n```\nall:\n```\n",
+            "line 6: there is no file Makefile; if the block is to be one",
+        ),
+        ("src/c\n```\n1\n```\n\n```diff\n--- a/a.py\n+++ b/a.py\n```\n", "it has a diff and whole files"),
+        (
+            "```diff\nold\n```\n```diff\n--- a/tail\n+++ b/tail\n```\n",
+            "line 1: the diff block does not say of which file",
+        ),
+        ("```diff\n--- a/tail\n+++ b/tail\n```\n" * 2, "line 5: tail is in another diff block too"),
         ("x" * (LONGEST_ANSWER + 1), "8000001 characters; 8000000 is most"),
     ],
 )

@@ -75,7 +75,7 @@ def test_an_edit_that_misses_is_said_to_the_model_and_the_corrected_one_is_measu
     assert ".env" in first
     assert "hidden" not in "".join(models.prompts)
     assert str(project.root) not in "".join(models.prompts)
-    assert "the SEARCH text of 1 lines is not there" in second
+    assert "the SEARCH text of 1 line is not there" in second
     assert "+gain=12" in review
     assert "### plus/more\n\n```\nrisk=4\n```" in review
     assert "It became d1.n0: rank" in later

@@ -3,11 +3,18 @@
 import signal
 import time
 from collections.abc import Callable
+from contextlib import chdir
 from typing import Any
 
 import pytest
 from kit.project import PATIENCE, Project
 from kit.searches import Search, agent
+
+from pipeline.models.calls import Call, call_line
+from pipeline.models.contract import Usage
+from pipeline.store.noop import folder
+from pipeline.tree.report.money import bill_of, budget_table, fold_money
+from pipeline.tree.rules.positions import RunLayout, parse_slot
 
 USAGE = {"usd": "usd", "input_tokens": "in", "output_tokens": "out", "cached_tokens": "cached"}
 CODE = 'echo "gain=1$(basename "$PWD" | tail -c 2)" > "plus/$(basename "$PWD")"\n'
@@ -170,10 +177,16 @@ def test_a_report_without_a_number_is_unknown_and_never_under_counted(
     else:
         assert search.stop(0) is None
         assert state["left"]["usd"] == 0.4, "two at their ceilings"
+    ended = [each for each in search.record("manifest.json")["events"] if each["event"] == "completed"]
+    assert {(each["usd"], each["unknown_calls"]) for each in ended} == {(0, 1)}
     page = project.read("runs/x/TREE_SUMMARY.md")
     assert f"Paid: 0 USD + {state['spent']['unknown_calls']} calls of unknown price" in page
     step = "ahead" if per_eval else "implement"
     assert "what it cost is unknown" in project.read(f"runs/x/.coppice/logs/d0.n0.i0.{step}.log")
+    project.call("forget", "x:d0.promote")
+    plan = project.call("plan", "x").out
+    assert "of unknown price for" in plan
+    assert "USD for one" not in plan, "no mean of what is not known"
 
 
 def test_the_section_on_money_is_narrow_and_has_roles_depths_and_time(project: Project) -> None:
@@ -226,6 +239,17 @@ def test_the_past_cost_of_one_evaluation_is_of_those_that_ended(project: Project
     assert "so far: 0.35 USD for 1 evaluation and 1 begun, 0.2500 USD for one" in said.out
 
 
+def test_a_retry_says_that_a_search_that_had_stopped_may_go_on_and_what_that_is_at_the_most(project: Project) -> None:
+    search = search_of(project, f"{CODE}{PAID % 0.25}exit 3\n", ideas=1, budget={"usd": 9, "per_eval": {"usd": 0.5}})
+    search.spec(max_depth=3)
+    search.build()
+    assert search.stop(0) == "empty_frontier"
+    said = " ".join(project.call("retry", "x", "--dry-run").out.split())
+    assert "the search had stopped after d0: it may go on now, by at most 2 evaluations more:" in said
+    assert "cost: at most 1.00 USD (2 x `per_eval`, if that is right)" in said
+    assert "calls: at most 3 of coder for each evaluation" in said
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_call_that_was_broken_off_is_on_the_bill_at_an_unknown_price(project: Project, how: signal.Signals) -> None:
     """Also when it was made again, and no budget counts it."""
@@ -254,3 +278,51 @@ def test_a_refused_call_is_not_on_the_bill(project: Project) -> None:
     search = search_of(project, "exit 75\n", ideas=1)
     search.build(code=69)
     assert (money(search)["calls"], money(search)["unended_calls"]) == (0, 0)
+
+
+CALL = Call("k", "coder", "command", "", "", "", "", "", Usage(0.2), 1.0, 0, "")
+
+
+def folded(project: Project, journals: dict[str, bytes], records: dict[str, bytes]) -> dict[str, Any]:
+    """The bill of journals by target, and of calls in the records by slot."""
+    for target, content in journals.items():
+        project.write(f"{folder('x')}/calls/{target}/calls.jsonl", content)
+    for slot, content in records.items():
+        project.write(RunLayout("x").of_eval(parse_slot(slot), "calls.jsonl"), content)
+    with chdir(project.root):
+        return fold_money("x", [parse_slot(slot) for slot in records])
+
+
+def test_a_damaged_line_takes_no_other_call_off_the_bill_and_files_of_others_do_not_hinder_it(project: Project) -> None:
+    line = call_line(CALL)
+    journals = {"d0.n0.i0.implement": line + line[:40] + b"\n" + line, "notes.of.mine": b"", "d0.n0.ix.idea": b""}
+    project.write(f"{folder('x')}/calls/.DS_Store", "")
+    own = project.root / folder("x") / "calls/d0.n0.i0.implement"
+    own.mkdir(parents=True)
+    (own / "tests.log").symlink_to("gone")
+    found = folded(project, journals, {})
+    assert (found["calls"], found["usd"], found["unknown_calls"]) == (3, 0.4, 1)
+    (own / "asked.log").write_text("{\n")
+    found = folded(project, {}, {})
+    assert (found["calls"], found["usd"], found["unknown_calls"], found["unended_calls"]) == (4, 0.4, 2, 1)
+
+
+def test_an_answer_that_the_run_has_paid_for_is_not_recalled_from_elsewhere(project: Project) -> None:
+    line = call_line(CALL)
+    other = call_line(CALL._replace(key="other", usage=Usage(0.5)))
+    slots = {"d0.n0.i0": line, "d0.n0.i1": line, "d0.n0.i2": other}
+    found = folded(project, {"d0.n0.i0.implement": line}, slots)
+    assert (found["usd"], found["recalled_usd"], found["again_usd"]) == (0.2, 0.5, 0.2)
+
+
+@pytest.mark.parametrize(("paid", "said"), [(0.3 + 1e-12, ""), (0.4, "Not counted here: 0.1 USD for")])
+def test_what_is_not_counted_is_money_and_no_rounding_of_it(paid: float, said: str) -> None:
+    none = {"usd": None, "tokens": None, "seconds": None, "evals": None}
+    spent = {"evals": 1, "usd": 0.3, "tokens": 0, "seconds": 0.0, "unknown_calls": 0}
+    state = {"spent": spent, "left": none, "held_usd": {}, "depth_progress_by_depth": {}, "stop_reason": "x"}
+    bill = {**bill_of(())._asdict(), "usd": paid, **dict.fromkeys(("recalled_usd", "again_usd"), 0.0)}
+    bill |= dict.fromkeys(("recalled_unknown_calls", "again_unknown_calls"), 0)
+    config = {"budget": none, "ceiling": none}
+    lines = budget_table({"state": state, "run_config": config, "money": bill, "evaluations": {}})
+    assert [line for line in lines if "Not counted" in line] == [line for line in lines if said and said in line]
+    assert any("Not counted" in line for line in lines) == bool(said)

@@ -3,21 +3,28 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.gitting import run_git
+from kit.project import Project
 
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import make_recipe
 from pipeline.tree.plan import plan
 from pipeline.tree.report.storage_checks import expected_targets
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.positions import parse_place
 from pipeline.tree.rules.scoring import Metric, ScoringRules
+from pipeline.tree.run.prompting import PromptValues
 from pipeline.tree.spec.model import (
     Canary,
     CheckCommand,
     CheckoutCommand,
+    HoldoutKeys,
     KeepKeys,
     Loop,
     ProtectKeys,
@@ -25,6 +32,7 @@ from pipeline.tree.spec.model import (
     Sweep,
     TreeSpec,
 )
+from pipeline.tree.targets.builder import TargetBuilder
 
 PAID = ("implement", "test", "checks", "sweep", "row")
 BACKENDS = {
@@ -254,3 +262,42 @@ def test_a_repositorys_commit_is_that_of_its_run_and_a_folders_files_are_their_o
     one, two = (next(plan(spec(shape, name, plain=False))) for name in "xy")
     assert (one.inputs, two.inputs) == ((), ())
     assert make_recipe(one, "") != make_recipe(two, "")
+
+
+@pytest.mark.parametrize(
+    ("repo", "shown"), [(".", ["data/open.csv", "in.csv"]), ("data", ["data/open.csv"]), ("to", ["data/open.csv"])]
+)
+def test_a_prompt_shows_no_data_that_is_held_out_or_protected_wherever_the_repository_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo: str, shown: list[str]
+) -> None:
+    project = Project(tmp_path / "project")
+    monkeypatch.chdir(project.root)
+    (project.root / "to").symlink_to("data")
+    names = ["data/held.csv", "data/own.csv", "data/open.csv", "in.csv"]
+    for name in names:
+        project.write(name, f"of {name}\n")
+    top = project.root / repo
+    run_git(top, "init", "--quiet")
+    run_git(top, "add", "--all")
+    keys = {"holdout": HoldoutKeys(reads={"data": ("data/held.csv",)}), "protect": ProtectKeys((), ("data/own.csv",))}
+    brief = TargetBuilder(spec(SearchShape(1, 1, 1), repo=repo, **keys)).brief
+    known = PromptValues(
+        "x", f"{top}/.git", parse_place("d0.n0"), brief, {"ideas": {"backend": "m", "context_tokens": 1000}}
+    )
+    section = known.files_section("ideas", run_git(top, "write-tree").strip(), "")
+    assert [name for name in names if f"of {name}" in section] == shown
+
+
+def test_a_prompt_is_told_what_is_left_of_the_budget_as_the_ledger_counts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(tmp_path / "project")
+    monkeypatch.chdir(project.root)
+    for place in ("d0.n0", "d1.n0"):
+        project.write(f"runs/x/artifacts/{place}.csv", "config_id,status,gain\n0,ok,1\n")
+    spent = {"spent": {"d0.n0.i0": [1, 0.1, 5, 1.0, 1]}}
+    project.write("runs/x/depths/0/promoted.json", json.dumps(spent))
+    limits = {"budget": BudgetLimits(usd=5.0), "ceiling": Ceiling(1, 0.5)}
+    brief = TargetBuilder(spec(SearchShape(1, 1, 2), **limits)).brief
+    told = PromptValues("x", "", parse_place("d1.n0"), brief, {}).measure_section(whole=True)
+    assert "Left of the budget before this step: 4.5 USD." in told

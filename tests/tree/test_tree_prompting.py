@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kit.project import ROOT
 
 from pipeline.tree.rules.assignment import SECTIONS, parse_idea
-from pipeline.tree.rules.edits import diff_in_answer, read_answer
+from pipeline.tree.rules.edits import AnswerChange, read_answer
 from pipeline.tree.rules.prompts import (
     FORM_WRITTEN,
     NEEDED_NAMES,
@@ -137,13 +137,16 @@ def test_who_also_rejects_in_the_first_line_does_not_approve(words: list[str]) -
 DIFF = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n one\n+```\n ```\n"
 
 
+OTHER = "--- a/g\n+++ b/g\n@@ -1 +1 @@\n-old\n+new\n"
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
         (f"Here:\n```diff\n{DIFF}```\nDone.", DIFF),
         (f"```patch\n{DIFF}```", DIFF),
         (f"````diff\n{DIFF}````", DIFF),
-        (f"```diff\nold\n```\nno:\n```diff  \n{DIFF}```\n", DIFF),
+        (f"```diff\n{OTHER}```\nand:\n```diff  \n{DIFF}```\n", OTHER + DIFF),
         (f"```python\nx\n```\n```diff\n{DIFF}```\n```sh\nls\n```\n", DIFF),
         (f"\n\n{DIFF}", DIFF),
         (DIFF.partition("\n")[2], DIFF.partition("\n")[2]),
@@ -155,15 +158,16 @@ DIFF = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n one\n+```\n ```\
         ("", ""),
     ],
 )
-def test_a_change_is_the_last_block_of_its_kind_or_all_of_the_answer(text: str, found: str) -> None:
-    assert diff_in_answer(text) == found
+def test_a_diff_is_all_blocks_of_its_kind_or_all_of_the_answer(text: str, found: str) -> None:
+    assert read_answer(text) == AnswerChange(diff=found)
 
 
 def test_git_applies_what_is_found(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("one\n```\n")
-    change = diff_in_answer(f"I have done it.\n\n```diff\n{DIFF}```\n")
+    (tmp_path / "g").write_text("old\n")
+    change = read_answer(f"I have done it.\n\n```diff\n{OTHER}```\nand\n```diff\n{DIFF}```\n").diff
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=change.encode(), check=True, timeout=60)
-    assert (tmp_path / "f").read_text() == "one\n```\n```\n"
+    assert ((tmp_path / "f").read_text(), (tmp_path / "g").read_text()) == ("one\n```\n```\n", "new\n")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kit.project import ROOT, Project
 from kit.tree_runs import IDEAS, manifest_of, searched, small_search
 
+from pipeline.tree.report.headlines import idea_line
 from pipeline.tree.report.markdown import (
     clip_text,
     display_width,
@@ -175,8 +176,14 @@ def test_texts_are_clipped_with_a_sign() -> None:
 def test_numbers_are_short() -> None:
     assert format_change(0.53312, 1.87399) == "0.5331 -> 1.874 (+1.341)"
     assert format_change(1, 1) == "1 (same)"
-    assert format_money(0, 0) == "-"
-    assert format_money(0.0123, 4200) == "$0.0123, 4,200 tokens"
+    assert format_money(0.0123) == "0.0123 USD"
+
+
+def test_a_price_that_nobody_knows_is_not_shown_as_nothing(manifest: dict[str, Any]) -> None:
+    assert format_money(0.0, 1) == "0 USD + 1 call of unknown price"
+    entry = next(each for each in manifest["evaluations"].values() if each["spent"])
+    entry = {**entry, "spent": {**entry["spent"], "usd": 0.5, "unknown_calls": 2}}
+    assert "$0.5 + 2 calls of unknown price" in idea_line("x", entry, "gain")
 
 
 def test_what_happened_is_told_in_its_order(manifest: dict[str, Any]) -> None:
@@ -248,7 +255,7 @@ def test_a_depth_that_is_not_decided_yet_is_told_beside_the_best_node(project: P
     assert project.call("run", "x:d0.n0.i1.score").code == 0
     head = " ".join(summary_text(manifest_of(project)).partition("## ")[0].split())
     assert "No node ranks above it yet. Depth 0 is not decided yet: 1 of 2 ideas measured (most gained by" in head
-    assert "d0.n0.i1, gain 10.5 -> 11.5 (+1))" in head
+    assert "d0.n0.i1, gain 10.5 -> 11.5 (+1))." in head
     assert project.call("run", "x").code == 0
     assert "yet" not in project.read("runs/x/TREE_SUMMARY.md").partition("## ")[0]
 

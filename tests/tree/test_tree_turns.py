@@ -28,7 +28,7 @@ class Job(NamedTuple):
 class Turns:
     """The slots of one depth, played without a build: `costs` are what each would spend, of `ceiling` at most."""
 
-    def __init__(self, folder: str, limit: float, ceiling: float, costs: list[float | None], wave: int) -> None:
+    def __init__(self, folder: str, limit: float, ceiling: float | None, costs: list[float | None], wave: int) -> None:
         self.at, self.costs, self.wave = Path(folder), costs, wave
         self.params = {
             "budget": {"evals": None, "usd": limit, "tokens": None, "seconds": None},
@@ -99,3 +99,12 @@ def test_a_refused_slot_says_what_does_not_suffice() -> None:
     assert task["empty"] == "budget"
     assert task["lacking"] == ["usd"]
     assert task["why"] == "not enough of the budget is left: usd (limit 1)"
+
+
+def test_without_a_ceiling_in_usd_no_turn_comes_after_a_call_of_unknown_price() -> None:
+    """Whatever is known of others: `per_eval: tokens` alone lets slots in by turns."""
+    with TemporaryDirectory() as folder:
+        turns = Turns(folder, 5.0, None, [0.2, None, 0.2, 0.2], 1)
+        assert turns.play() == ([0, 1], [0, 1])
+        lacking = [load_as(SlotTask, turns.path(f"{n}.task")).lacking for n in (2, 3)]
+    assert [[*each] for each in lacking] == [["usd_unknown"]] * 2

@@ -129,6 +129,22 @@ def test_simulated_repeats_promote_as_many_as_real_ones_whether_weighed_rightly_
         assert (told < 0.09) == (rule.repeats == 4)
 
 
+@pytest.mark.parametrize(("repeats", "folds"), [(2, 3), (10, 2)])
+def test_the_size_of_noise_of_repeats_is_that_of_their_folds(repeats: int, folds: int) -> None:
+    rng, of_repeat = np.random.default_rng(1), [n // folds for n in range(repeats * folds)]
+    fitted = [fit_noise(rng.normal(size=(3, repeats * folds)), False, of_repeat) for _ in range(300)]
+    assert np.mean([noise.size**2 for noise in fitted if noise]) == pytest.approx(1.0, abs=0.08)
+
+
+def test_a_seed_moves_all_repeats_as_much_as_one() -> None:
+    rng, of_repeat = np.random.default_rng(0), [n // 5 for n in range(20)]
+    noise = fit_noise(rng.normal(size=(12, 1)) + 0.2 * rng.normal(size=(12, 20)), True, of_repeat)
+    assert noise is not None
+    (size,) = noise.sizes
+    told = noise.depths(1, 4000, 1, 20).mean(axis=2).std()
+    assert told == pytest.approx((2 * (noise.level**2 + size**2 / 5)) ** 0.5, rel=0.05)
+
+
 def test_the_fast_rule_for_simulations_agrees_on_repeats() -> None:
     depths = repeated(np.random.default_rng(5), 6, 4, 5, 4)
     fast = p_values(depths, seed=1, repeats=4, draws=4000)

@@ -31,7 +31,7 @@ Event = Mapping[str, Any]
 # Of many builds, or of many waits, the first and the last ones are told.
 FIRST_LINES, LAST_LINES = 2, 8
 WHY_WIDTH = 100
-# Events that people cause, and a stop for which a model is the reason, each in words.
+# Events that people cause, and stops, each in words.
 SINGLE_EVENTS = {
     "lock_takeover": "the run was taken over from another process",
     PAUSED: "paused",
@@ -39,7 +39,7 @@ SINGLE_EVENTS = {
     IDEA_GIVEN: "a person gave an idea",
     ANSWERED: "a person answered",
     RETRIED: "a retry was begun",
-    "stopped": "the search stopped",
+    EVENT_STOPPED: "the search stopped",
 }
 # Waits for something else than a model, by their kinds.
 NO_MODEL = {"disk full": "room on a disk", "killed": "a command that is killed from outside"}
@@ -92,17 +92,19 @@ def _got_on(event: Event) -> bool:
     return works or event.get("event") in GOT_ON
 
 
-def standing_text(events: Sequence[Event], running: Collection[str]) -> str:
+def standing_text(events: Sequence[Event], running: Collection[str], is_building: bool) -> str:
     """The state of a search that has not stopped: paused, waiting, or going on.  `running`: its evaluations at work."""
     asked = [event for event in events if event.get("event") in (PAUSED, RESUMED)]
     if asked and asked[-1]["event"] == PAUSED:
         return f"**Paused** since {moment(_time(asked[-1]))}"
+    builds = [event["event"] for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
+    if builds[-1:] == [EVENT_BUILD] and not is_building:
+        return "**Not at its end**: no build of it runs, the last one was killed"
     out = [span for span in wait_spans(events) if span.until is None]
     if out and {*running} <= {name for span in out for name in span.waiting}:
         first = min(out, key=lambda span: span.since)
         tried = f"next try at {moment(max(span.next_try for span in out))}"
         return f"**Waits** since {moment(first.since)} for {_what(first.kind)}, {tried}"
-    builds = [event["event"] for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
     return "**Not at its end**: no build of it runs" if builds[-1:] == [EVENT_BUILD_ENDED] else "**Still going on**"
 
 
@@ -113,9 +115,10 @@ def _what(kind: str) -> str:
     return f"a model ({plain_text(kind)})"
 
 
-def happening_lines(events: Sequence[Event], is_over: bool) -> list[str]:
+def happening_lines(events: Sequence[Event], is_over: bool, is_building: bool) -> list[str]:
     """A list of what happened, in the order of time.  `is_over`: the search has stopped."""
-    told = [*_clipped(_builds(events, is_over), "build"), *_clipped(_waits(events), "wait"), *_single_events(events)]
+    builds, waits = _clipped(_builds(events, is_over, is_building), "build"), _clipped(_waits(events), "wait")
+    told = [*builds, *waits, *_single_events(events)]
     return [f"- {line}" for line in (*(line for _, line in sorted(told, key=lambda each: each[0])), *_sums(events))]
 
 
@@ -138,20 +141,20 @@ def _waits(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
         yield span.since, f"{moment(span.since)}: {how}"
 
 
-def _builds(events: Sequence[Event], is_over: bool) -> Iterator[tuple[float, str]]:
-    """A line for each build, with its time; one that has no end was killed, unless it is the last one."""
+def _builds(events: Sequence[Event], is_over: bool, is_building: bool) -> Iterator[tuple[float, str]]:
+    """A line for each build, with its time; one that has no end was killed, unless it is the last one and runs."""
     told = [event for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
     for n, event in enumerate(told):
         if event["event"] == EVENT_BUILD:
             after = told[n + 1] if n + 1 < len(told) else None
             what = f"a build of {plural(event.get('targets', 0), 'target')}"
-            yield _time(event), f"{moment(_time(event))}: {what}, {_end(after, is_over)}"
+            yield _time(event), f"{moment(_time(event))}: {what}, {_end(after, is_over, is_building)}"
 
 
-def _end(after: Event | None, is_over: bool) -> str:
-    if after is None:  # the summary is one of the last things that a build makes
+def _end(after: Event | None, is_over: bool, is_building: bool) -> str:
+    if after is None and (is_over or is_building):  # the summary is one of the last things that a build makes
         return "which wrote this" if is_over else "not at its end when this was written"
-    if after["event"] == EVENT_BUILD:
+    if after is None or after["event"] == EVENT_BUILD:
         return "**killed**: it has no end"
     failed = f", {plural(after['failed'], 'target')} failed" if after.get("failed") else ""
     return f"{'stopped early' if after.get('stopped') else 'ended'} after {duration(after['seconds'])}{failed}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.text import duration, join_names
-from pipeline.tree.report.markdown import clip_text, format_chance, format_change
+from pipeline.tree.report.markdown import clip_text, format_chance, format_change, format_money
 from pipeline.tree.rules.beam import RANK, SAME_CODE
 from pipeline.trust.evidence import PROMOTED
 
@@ -31,8 +31,8 @@ def idea_line(run: str, entry: Entry, primary: str, recalled: bool = False) -> s
         parts.append(f"{clip_text(primary, 24)} {format_change(measured['before'], measured['after'])}")
     if scores and (evidence := scores["recommendation"]["evidence"]):
         parts.append(f"p {format_chance(evidence['p'])}")
-    if spent and spent["usd"]:
-        parts.append(f"${spent['usd']:.4g}")
+    if spent and (spent["usd"] or spent["unknown_calls"]):
+        parts.append(format_money(spent["usd"], spent["unknown_calls"], "${:.4g}"))
     if spent and spent["seconds"]:
         parts.append(duration(spent["seconds"]))
     return _titled_line(run, entry["eval_id"], entry["idea_title"], [*parts, *(["recalled"] if recalled else [])])
@@ -63,7 +63,7 @@ def verdict_word(entry: Entry) -> str:
 def measured_fields(entry: Entry) -> dict[str, Any]:
     """Fields of the event with which an evaluation ends."""
     spent, measured = entry["spent"] or {}, entry["primary"] or {}
-    amounts = {name: spent.get(name) for name in ("usd", "tokens", "seconds")}
+    amounts = {name: spent.get(name) for name in ("usd", "unknown_calls", "tokens", "seconds")}
     return {"before": measured.get("before"), "after": measured.get("after"), **amounts}
 
 

@@ -12,14 +12,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.store.files import whole_lines, write_whole
-from pipeline.tree.report.manifest import call_files, evaluation_entry, node_entries, relived_entry, whole_manifest
+from pipeline.tree.report.manifest import (
+    NO_LIFE,
+    call_files,
+    evaluation_entry,
+    node_entries,
+    relived_entry,
+    whole_manifest,
+)
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.beam import COMPLETED, FAILED
 from pipeline.tree.rules.positions import EVENTS, MANIFEST, parse_slot
 from pipeline.tree.run.records import Record
 from pipeline.tree.spec.model import Params
 
-NO_LIFE: Record = {}
 NO_TASKS: Record = {"tasks": {}}
 
 

@@ -234,7 +234,7 @@ def idea_title(text: str) -> str:
 VERSION = 3
 TASK_FIELDS = ("eval_id", "parent_node_id", "idea_path", "depth", "task_state")
 NOT_BY_CONFIG: Mapping[str, Record | None] = {"by_config": None, "best_config": None}
-NO_LIFE: Mapping[str, Record] = {}
+NO_LIFE: Record = {}
 
 
 def fold_manifest(

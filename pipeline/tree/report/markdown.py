@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from math import floor, log10
 from unicodedata import combining, east_asian_width
 
-from pipeline.core.text import one_line
+from pipeline.core.text import one_line, plural
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]+")
 BLANK = "-"
@@ -120,7 +120,7 @@ def format_change(before: float, after: float) -> str:
     return f"{format_number(before)} -> {format_number(after)} ({after - before:+.4g})"
 
 
-def format_money(usd: float, tokens: float, unknown_calls: int = 0) -> str:
-    parts = [f"${usd:.4g}"] if usd else []
-    parts += [f"{unknown_calls} unknown"] if unknown_calls else []
-    return ", ".join([*parts, f"{tokens:,} tokens"] if tokens else parts) or BLANK
+def format_money(usd: float, unknown_calls: int = 0, form: str = "{:.12g} USD") -> str:
+    """The known sum, and how much is unknown: `0.42 USD + 3 calls of unknown price`."""
+    unknown = f" + {plural(unknown_calls, 'call')} of unknown price" if unknown_calls else ""
+    return f"{form.format(usd)}{unknown}"

@@ -8,21 +8,24 @@ the store or a recording have their cost in the records, and are not paid again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from math import fsum
 from typing import Any, NamedTuple
 
 from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.text import join_names, plural
-from pipeline.models.calls import CALLS_FILE, DamagedCall, journals, read_calls, unended_calls
+from pipeline.models.calls import ASKED_FILE, CALLS_FILE, DamagedCall, journals, parse_call, unended_calls
 from pipeline.models.contract import UNKNOWN, Usage
+from pipeline.store.files import whole_lines
 from pipeline.store.noop import folder
-from pipeline.tree.report.markdown import BLANK, format_number, markdown_table
-from pipeline.tree.rules.positions import NO_SLOT, EvalSlot, RunLayout, parse_slot
+from pipeline.tree.report.markdown import BLANK, format_money, format_number, markdown_table
+from pipeline.tree.rules.positions import NO_SLOT, EvalSlot, RunLayout, find_slot
 from pipeline.trust.series import round_significant
 
 MOST_CALL_FILES = 20_000
+MOST_FOLDS = 20  # while calls are put aside
 MOST_ROWS = 12  # of the table over time
 AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 _PAID_ELSEWHERE = "replay"  # a recorded answer has its cost of then
@@ -33,9 +36,13 @@ class PaidCall(NamedTuple):
 
     role: str
     usage: Usage
-    failed: bool
-    slot: EvalSlot
+    failed: bool = False
+    slot: EvalSlot = NO_SLOT
     unended: bool = False
+    key: str = ""  # of the question
+
+
+_DAMAGED = PaidCall("unknown", UNKNOWN)
 
 
 class Bill(NamedTuple):
@@ -72,8 +79,16 @@ def _usd(usages: Iterable[Usage]) -> float:
     return round_significant(fsum(usage.usd or 0.0 for usage in usages))
 
 
-def fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
-    """The bill of a run; `recalled_usd`: the cost of answers in use that were not asked for by this run."""
+def fold_money(run: str, slots: Collection[EvalSlot]) -> dict[str, Any]:
+    """The bill of a run; `recalled_usd`: the cost of answers in use that were not asked for by this run, `again_usd`:
+    of those that it asked for once, and used once more."""
+    for _ in range(MOST_FOLDS):
+        with suppress(FileNotFoundError):  # put aside since its folder was listed
+            return _fold_money(run, slots)
+    return _fold_money(run, slots)
+
+
+def _fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
     by_slot: dict[EvalSlot, list[PaidCall]] = {}
     for call in sorted(_asked_calls(run), key=lambda call: call.slot):
         by_slot.setdefault(call.slot, []).append(call)
@@ -84,10 +99,11 @@ def fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
         usd, unknown = round_significant(usd + bill.usd), unknown + bill.unknown_calls
         over_time.append({"eval_id": str(slot), "usd": usd, "unknown_calls": unknown})
     depths, recalled = sorted({slot.depth for slot in by_slot}), [*_recalled(run, slots)]
+    asked = {call.key for call in calls if not call.failed}
     return {
         **bill_of(calls)._asdict(),
-        "recalled_usd": _usd(recalled),
-        "recalled_unknown_calls": sum(usage.usd is None for usage in recalled),
+        **_used("recalled", (call for call in recalled if call.key not in asked)),
+        **_used("again", (call for call in recalled if call.key in asked)),
         "by_role": {
             role: bill_of(call for call in calls if call.role == role)._asdict()
             for role in sorted({call.role for call in calls})
@@ -97,52 +113,73 @@ def fold_money(run: str, slots: Iterable[EvalSlot]) -> dict[str, Any]:
     }
 
 
+def _used(how: str, calls: Iterable[PaidCall]) -> dict[str, float]:
+    bill = bill_of(calls)
+    return {f"{how}_usd": bill.usd, f"{how}_unknown_calls": bill.unknown_calls}
+
+
 def _asked_calls(run: str) -> Iterator[PaidCall]:
     """The calls in the journals, which are kept when answers are wanted anew, and those that have no end there."""
     top = f"{folder(run)}/calls"
     for name in sorted(os.listdir(top)) if os.path.isdir(top) else ():
-        slot = parse_slot(name.rpartition(".")[0])
-        yield from (call._replace(slot=slot) for call in _costs_in(f"{top}/{name}"))
+        if slot := find_slot(name):
+            yield from (call._replace(slot=slot) for call in _costs_in(f"{top}/{name}"))
 
 
-def _recalled(run: str, slots: Iterable[EvalSlot]) -> Iterator[Usage]:
-    """The usages in the records of a run for which it has no journal."""
+def _recalled(run: str, slots: Iterable[EvalSlot]) -> Iterator[PaidCall]:
+    """The calls in the records of a run for which it has no journal."""
     at = RunLayout(run)
     for slot in slots:
         for step, path in (("idea", at.idea(slot, "calls.jsonl")), ("implement", at.of_eval(slot, CALLS_FILE))):
             if os.path.exists(path) and not journals(f"{folder(run)}/calls/{slot}.{step}"):
-                yield from (call.usage for call in _costs(path))
+                yield from _costs(path)
 
 
-def _costs_in(journal: str) -> tuple[PaidCall, ...]:
+def _costs_in(folder: str) -> tuple[PaidCall, ...]:
     """The costs of a folder of calls, read again when one of its files has changed."""
-    with os.scandir(journal) as found:
-        marks = [(each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in found]
-    return _costs_in_as_of(journal, tuple(sorted(marks)))
+    asked = f"{folder}/{ASKED_FILE}"
+    return _costs_in_as_of(folder, tuple(map(_mark, [*journals(folder), *filter(os.path.exists, [asked])])))
+
+
+_Mark = tuple[str, int, int]  # a file, its size and time
+
+
+def _mark(path: str) -> _Mark:
+    found = os.stat(path)
+    return path, found.st_size, found.st_mtime_ns
 
 
 @lru_cache(MOST_CALL_FILES)
-def _costs_in_as_of(journal: str, _marks: tuple[tuple[str, int, int], ...]) -> tuple[PaidCall, ...]:
-    ended = [call for path in journals(journal) for call in _costs(path)]
-    broken_off = unended_calls(journal)
+def _costs_in_as_of(folder: str, _marks: tuple[_Mark, ...]) -> tuple[PaidCall, ...]:
+    ended = [call for path in journals(folder) for call in _costs(path)]
+    try:
+        broken_off = unended_calls(folder)
+    except (ValueError, TypeError):
+        return (*ended, _DAMAGED._replace(unended=True))
     usages = [UNKNOWN if call.usd is None else Usage(call.usd) for call in broken_off]
-    unended = [PaidCall(call.role, usage, False, NO_SLOT, True) for call, usage in zip(broken_off, usages, strict=True)]
+    unended = [PaidCall(call.role, usage, unended=True) for call, usage in zip(broken_off, usages, strict=True)]
     return (*ended, *unended)
 
 
 def _costs(path: str) -> tuple[PaidCall, ...]:
-    found = os.stat(path)
-    return _costs_as_of(path, found.st_size, found.st_mtime_ns)
+    return _costs_as_of(_mark(path))
 
 
 @lru_cache(MOST_CALL_FILES)
-def _costs_as_of(path: str, _size: int, _when: int) -> tuple[PaidCall, ...]:
-    """The costs in a file of calls.  Validation names a damaged one; here it has none that could be read."""
+def _costs_as_of(mark: _Mark) -> tuple[PaidCall, ...]:
+    """The costs in a file of calls.  Validation names a damaged line; here it is a call of unknown price."""
+    with open(mark[0], "rb") as file:
+        return tuple(call for line in whole_lines(file) for call in _cost(line))
+
+
+def _cost(line: bytes) -> Iterator[PaidCall]:
     try:
-        calls = [call for call in read_calls(path) if call.backend != _PAID_ELSEWHERE]
+        call = parse_call(line, "")
     except DamagedCall:
-        return ()
-    return tuple(PaidCall(call.role, call.usage, call.exit != 0, NO_SLOT) for call in calls)
+        yield _DAMAGED
+        return
+    if call.backend != _PAID_ELSEWHERE:
+        yield PaidCall(call.role, call.usage, call.exit != 0, key=call.key)
 
 
 def budget_table(manifest: Mapping[str, Any]) -> list[str]:
@@ -156,7 +193,7 @@ def budget_table(manifest: Mapping[str, Any]) -> list[str]:
     ]
     if unknown := state["spent"].get("unknown_calls"):
         rows[1][2] += f" + {plural(unknown, 'call')} of unknown price"
-    header = ["", "limit", "spent", "left", "at most for one"]
+    header = ["amount", "limit", "spent", "left", "at most for one"]
     lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
     dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
@@ -182,8 +219,11 @@ def _uncounted_line(manifest: Mapping[str, Any]) -> str:
     """The line on what is on the bill, or was recalled, and is not in `spent`; empty where that is all the same."""
     money, state = manifest["money"], manifest["state"]
     spent, unended = state["spent"], money["unended_calls"]
-    usd = max(0.0, round_significant(money["usd"] + money["recalled_usd"] - spent["usd"]))
-    unknown = max(0, money["unknown_calls"] + money["recalled_unknown_calls"] - spent["unknown_calls"])
+    known, all_unknown = (
+        sum(money[f"{kind}{what}"] for kind in ("", "recalled_", "again_")) for what in ("usd", "unknown_calls")
+    )
+    usd = 0.0 if known - spent["usd"] <= 1e-9 * known else round_significant(known - spent["usd"])
+    unknown = max(0, all_unknown - spent["unknown_calls"])
     if not usd and not unknown:
         return ""
     is_open = any(depth["unfinished"] for depth in state["depth_progress_by_depth"].values())
@@ -198,18 +238,19 @@ def _uncounted_line(manifest: Mapping[str, Any]) -> str:
 def format_bill(bill: Mapping[str, Any]) -> str:
     """The known sum, and how much is unknown: `0.42 USD + 3 calls of unknown price (1 broken off or under way)`."""
     unknown, unended = bill["unknown_calls"], bill["unended_calls"]
-    why = f" ({unended} broken off or under way)" if unended else ""
-    return f"{bill['usd']:.12g} USD" + (f" + {plural(unknown, 'call')} of unknown price{why}" if unknown else "")
+    why = f" ({unended} broken off or under way)" if unknown and unended else ""
+    return f"{format_money(bill['usd'], unknown)}{why}"
 
 
 TIME_HEADER = ("up to", "USD so far", "unknown")
-HEADER = ("", "USD", "unknown", "calls", "tokens in", "cached", "tokens out", "failed")
+HEADER = ("role or depth", "USD", "unknown", "calls", "tokens in", "cached", "tokens out", "failed")
 
 
 def money_lines(manifest: Mapping[str, Any]) -> list[str]:
     """The section on money of a summary; nothing where nobody was asked."""
     money = manifest["money"]
     recalled = f"Recalled, and not paid here: {money['recalled_usd']:.12g} USD." if money["recalled_usd"] else ""
+    again = f"Used once more, and not paid again: {money['again_usd']:.12g} USD." if money["again_usd"] else ""
     if not money["calls"]:
         return [recalled] if recalled else []
     failed = f"; {money['failed_usd']:.12g} USD of it for {plural(money['failed_calls'], 'call')} that failed"
@@ -219,7 +260,7 @@ def money_lines(manifest: Mapping[str, Any]) -> list[str]:
     spent, parts = money["over_time"], min(MOST_ROWS, len(money["over_time"]))
     shown = [spent[(n + 1) * len(spent) // parts - 1] for n in range(parts)]
     over_time = markdown_table(TIME_HEADER, [_sum_row(each) for each in shown], right=TIME_HEADER[1:])
-    lines = [" ".join(filter(None, [head, recalled])), "", *markdown_table(HEADER, rows, right=HEADER[1:])]
+    lines = [" ".join(filter(None, [head, recalled, again])), "", *markdown_table(HEADER, rows, right=HEADER[1:])]
     return [*lines, "", *over_time]
 
 

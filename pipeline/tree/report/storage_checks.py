@@ -18,12 +18,11 @@ from pipeline.git.repository import run_repository
 from pipeline.git.worktrees import Worktrees
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
-from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
 from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, SUMMARY, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import read_events
 from pipeline.tree.run.seal import HOLDOUT_REF
-from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG, shape_of
+from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG, shape_of, waves_of
 
 
 class Problem(NamedTuple):
@@ -87,12 +86,7 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     by_hand, cascade = config["backends"]["coder"] == MANUAL, config["cascade"]
     each = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
     each |= {"early": cascade, "score": True}
-    wave = (
-        0
-        if config["dry_run"]
-        else wave_size(BudgetLimits(**config["budget"]), Ceiling(**config["ceiling"]), shape.slot_count)
-    )
-    ahead = wave > 1 and not by_hand
+    wave, ahead = waves_of(config)
     each |= {"admit": wave, "ahead": ahead}
     of_depth = {"assign": True, "cascade": cascade, "weigh": paired, "promote": True}
     for depth in shape.depths:

@@ -16,7 +16,6 @@ from pipeline.tree.report.markdown import (
     clip_text,
     format_chance,
     format_change,
-    format_money,
     format_number,
     format_score,
     markdown_table,
@@ -26,7 +25,7 @@ from pipeline.tree.report.markdown import (
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FINAL_STATUSES, rank_numbers
-from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, BestConfig
+from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN, BestConfig
 from pipeline.tree.run.records import QUEUED, RUNNING
 
 IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
@@ -136,7 +135,8 @@ def _row(each: Manifest, paired: bool) -> Iterator[str]:
         yield format_score(scores["recommendation"]["score"]) if scores else BLANK
     seconds = spent["seconds"]
     yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
-    yield format_money(spent["usd"], 0, spent.get("unknown_calls", 0))
+    known, unknown = spent["usd"], spent.get("unknown_calls", 0)
+    yield ", ".join([f"${known:.4g}"] * bool(known) + [f"{unknown} unknown"] * bool(unknown)) or BLANK
 
 
 def outcome_text(each: Manifest) -> str:
@@ -235,13 +235,14 @@ DRY_RUN_NOTE = (
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 
-def summary_text(manifest: Manifest) -> str:
-    best = best_path(manifest)
+def summary_text(manifest: Manifest, is_building: bool = True) -> str:
+    """The page.  `is_building`: a build of the search runs, or has just ended and writes this."""
+    best, state = best_path(manifest), manifest["state"]
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
     failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
     failures = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
     sections = [
-        ("", [*_opening(manifest, best[-1]), "", scoring_sentence(manifest["run_config"])]),
+        ("", [*_opening(manifest, best[-1], is_building), "", scoring_sentence(manifest["run_config"])]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
         ("Best path", path_table(manifest, best)),
         ("Look twice", [*_remarks(manifest)]),
@@ -249,7 +250,7 @@ def summary_text(manifest: Manifest) -> str:
         ("Nodes", node_table(manifest)),
         *_depths(manifest),
         ("Failures", failures),
-        ("What happened", happening_lines(manifest["events"], bool(manifest["state"]["stop_reason"]))),
+        ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
         ("Money", [*money_lines(manifest), *_left_out(manifest)]),
@@ -314,11 +315,11 @@ def _left_out(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _opening(manifest: Manifest, best: str) -> list[str]:
+def _opening(manifest: Manifest, best: str, is_building: bool = True) -> list[str]:
     state, config = manifest["state"], manifest["run_config"]
     running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
     reason = state["stop_reason"]
-    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running)
+    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, is_building)
     depths = state["depth_progress_by_depth"].values()
     names = ("completed", "failed", "skipped", "unfinished")
     counts = ", ".join(f"{sum(each[name] for each in depths)} {name}" for name in names)
@@ -356,14 +357,14 @@ def _open_depth(manifest: Manifest) -> Iterator[str]:
     depth, primary = min(is_open), config["primary"]
     here = [each for each in tried if each["depth"] == depth]
     better = next(metric["better"] for metric in config["metrics"] if metric["name"] == primary)
-    sign = 1 if better == "higher" else -1
     measured = [each for each in here if each["primary"] and each["status"] == COMPLETED]
     word = "weighed" if config["method"] == PAIRED else "decided"
-    yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured"
+    most = ""
     if measured:
-        best = max(measured, key=lambda each: sign * (each["primary"]["after"] - each["primary"]["before"]))
+        best = max(measured, key=lambda each: SIGN[better] * (each["primary"]["after"] - each["primary"]["before"]))
         change = format_change(best["primary"]["before"], best["primary"]["after"])
-        yield f"(most gained by {best['eval_id']}, {primary} {change})"
+        most = f" (most gained by {best['eval_id']}, {primary} {change})"
+    yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured{most}."
 
 
 def _remarks(manifest: Manifest) -> Iterator[str]:

@@ -10,10 +10,11 @@ until it was checked: it is read line by line, once, and its paths stay inside t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from pipeline.core.text import plural
 from pipeline.errors import cut_text
 
 LONGEST_ANSWER = 8_000_000  # characters
@@ -27,6 +28,14 @@ _DIFF_FENCE = re.compile(r"(?:diff|patch)[ \t]*")
 _STARTS = ("diff --git ", "--- ")
 _DRESS = " \t*`\"':"  # around a path
 _LABEL = re.compile(r"(?:file|path|filename)[ \t]*:", re.IGNORECASE)
+_INFO_KEY = re.compile(r"(?:file|path|filename|title|name)=", re.IGNORECASE)
+_FILE_NAME = re.compile(r"[^/]*\.[A-Za-z][\w-]*")  # `v2.0` and `Done.` are none
+_NAMED_LIKE_A_FILE = re.compile(r"[A-Z][a-z]*file|`[^`]+`:?|\*\*[^*]+\*\*:?")
+_CUT_OFF = "the answer was cut off"
+_HOW_NEW = "if the block is to be one, give it as a SEARCH block with nothing between SEARCH and ======="
+_DIFF_NAMES = re.compile(
+    r"^(?:diff --git a/(.+) b/(.+)|--- (?:a/)?([^\t\n]+).*\n\+\+\+ (?:b/)?([^\t\n]+).*)$", re.MULTILINE
+)
 
 
 class Edit(NamedTuple):
@@ -50,19 +59,24 @@ class AnswerChange(NamedTuple):
         return not self.edits and not self.diff and not self.mistakes
 
 
-def read_answer(text: str, whole_files: bool = False) -> AnswerChange:
-    """The change in an answer.  Fenced blocks under a path are files only if `whole_files`: a report may quote code."""
+def read_answer(text: str, whole_files: bool = False, names: Container[str] = ()) -> AnswerChange:
+    """The change in an answer.  Fenced blocks under a path are files only if `whole_files`: a report may quote code.
+
+    `names`: the files there are, by which a name such as `Makefile` is told from a word."""
     if len(text) > LONGEST_ANSWER:
         return AnswerChange(mistakes=(f"the answer has {len(text)} characters; {LONGEST_ANSWER} is most",))
     lines = text.replace("\r\n", "\n").split("\n")
     blocks, mistakes = _search_blocks(lines)
-    diff = diff_in_answer(text)
+    diff, wrong = _diff_in(text)
     if (blocks or mistakes) and diff:
         mistakes.append("it has a diff and SEARCH/REPLACE blocks: give the whole change in one form")
-    if whole_files and not diff:
+    mistakes += wrong
+    if whole_files:
         taken = {number for edit, last in blocks for number in range(edit.line - 1, last)}
-        files, wrong = _whole_files(lines, taken)
-        blocks, mistakes = sorted([*blocks, *files], key=lambda each: each[0].line), [*mistakes, *wrong]
+        files, wrong = _whole_files(lines, taken, names, bool(blocks or diff))
+        mistakes += [*_given_twice(blocks, files), *wrong]
+        mistakes += ["it has a diff and whole files: give the whole change in one form"] * bool(files and diff)
+        blocks = sorted([*blocks, *files], key=lambda each: each[0].line)
     if len(blocks) > MOST_EDITS:
         mistakes.append(f"it has {len(blocks)} edits; {MOST_EDITS} is most")
     edits = tuple(edit for edit, _ in blocks)
@@ -128,16 +142,22 @@ def _path_in(line: str) -> str:
 
 
 def _path_in_info(info: str) -> str:
-    """The path behind the language of a fence, such as `python src/a.py` or `python:src/a.py`."""
+    """The path behind the language of a fence, as in `python src/a.py`, `python:src/a.py`, `python title=src/a.py`."""
     words = info.split()
     word = words[-1].rpartition(":")[2] if 0 < len(words) < 3 else ""
-    return word if "/" in word or "." in word else ""
+    word = _INFO_KEY.sub("", word, count=1).strip("\"'")
+    return word if "/" in word or _FILE_NAME.fullmatch(word) else ""
 
 
-def _whole_files(lines: Sequence[str], taken: set[int]) -> tuple[_Blocks, list[str]]:
-    """Fenced blocks with a path: in the line above, or behind the language."""
+def _whole_files(
+    lines: Sequence[str], taken: set[int], names: Container[str], has_more: bool
+) -> tuple[_Blocks, list[str]]:
+    """Fenced blocks with a path: in the line above, or behind the language.
+
+    One under what only may be a path is a mistake where there is another change: it would be dropped silently."""
     found: _Blocks = []
     mistakes: list[str] = []
+    doubtful: list[str] = []
     at = 0
     while at < len(lines):
         fence = _FENCE.fullmatch(lines[at].rstrip())
@@ -147,13 +167,25 @@ def _whole_files(lines: Sequence[str], taken: set[int]) -> tuple[_Blocks, list[s
         end = next((n for n in range(at + 1, len(lines)) if _closes(lines[n], len(fence[1]))), len(lines))
         above = next((lines[n].strip() for n in (at - 1, at - 2) if n >= 0 and lines[n].strip()), "")
         path = _path_in_info(fence[2]) or (_path_in(above) if not _FENCE.match(above) else "")
-        is_file = ("/" in path or "." in path) and not _DIFF_FENCE.fullmatch(fence[2].strip())
-        if is_file and taken.isdisjoint(range(at, end)):
-            if end == len(lines):
-                mistakes.append(f"line {at + 1}: the block of {cut_text(path)} is not closed: the answer was cut off")
-            found.append((Edit(path, None, tuple(lines[at + 1 : end]), at + 1), end))
+        if path and not _DIFF_FENCE.fullmatch(fence[2].strip()) and taken.isdisjoint(range(at, end)):
+            if "/" in path or path in names or _FILE_NAME.fullmatch(path):
+                if end == len(lines):
+                    mistakes.append(f"line {at + 1}: the block of {cut_text(path)} is not closed: {_CUT_OFF}")
+                found.append((Edit(path, None, tuple(lines[at + 1 : end]), at + 1), end))
+            elif _NAMED_LIKE_A_FILE.fullmatch(above):
+                doubtful.append(f"line {at + 1}: there is no file {cut_text(path)}; {_HOW_NEW}")
         at = end + 1
-    return found, mistakes
+    return found, [*mistakes, *(doubtful if found or has_more else [])]
+
+
+def _given_twice(blocks: _Blocks, files: _Blocks) -> Iterator[str]:
+    """Mistakes of files that are given whole, and once more."""
+    searched, whole = {edit.path for edit, _ in blocks}, set[str]()
+    for edit, _ in files:
+        if edit.path in searched or edit.path in whole:
+            how = "by SEARCH blocks" if edit.path in searched else "whole once more"
+            yield f"line {edit.line}: {cut_text(edit.path)} is given whole, and {how}: give each file in one way"
+        whole.add(edit.path)
 
 
 def _closes(line: str, backticks: int) -> bool:
@@ -161,9 +193,26 @@ def _closes(line: str, backticks: int) -> bool:
     return len(bare) >= backticks and not bare.strip("`")
 
 
-def diff_in_answer(text: str) -> str:
-    """The diff in an answer: its last diff block, or all of it; empty when there is none."""
-    lines, found, at, unclosed = text.split("\n"), "", 0, 11
+def _diff_in(text: str) -> tuple[str, list[str]]:
+    """The diff in an answer, empty when there is none: its diff blocks, each of other files, or all of the answer."""
+    blocks = [*_diff_blocks(text)]
+    whole = text.lstrip("\r\n")
+    if len(blocks) < 2:
+        return blocks[0][1] if blocks else whole if whole.startswith(_STARTS) else "", []
+    mistakes: list[str] = []
+    seen: set[str] = set()
+    for line, block in blocks:
+        names = {name for found in _DIFF_NAMES.findall(block) for name in found} - {"", "/dev/null"}
+        if not names:
+            mistakes.append(f"line {line}: the diff block does not say of which file it is, in lines --- and +++")
+        mistakes += [f"line {line}: {cut_text(name)} is in another diff block too" for name in sorted(names & seen)]
+        seen |= names
+    return "".join(block for _, block in blocks), mistakes
+
+
+def _diff_blocks(text: str) -> Iterator[tuple[int, str]]:
+    """The contents of diff blocks, each with the number of its line."""
+    lines, at, unclosed = text.split("\n"), 0, 11
     while at < len(lines):
         fence = _FENCE.fullmatch(lines[at].rstrip())
         if fence and _DIFF_FENCE.fullmatch(fence[2]) and len(fence[1]) < unclosed:
@@ -171,10 +220,9 @@ def diff_in_answer(text: str) -> str:
             if end is None:
                 unclosed = len(fence[1])  # so is every later one of that length
             else:
-                found, at = "".join(f"{line}\n" for line in lines[at + 1 : end]), end
+                yield at + 1, "".join(f"{line}\n" for line in lines[at + 1 : end])
+                at = end
         at += 1
-    whole = text.lstrip("\r\n")
-    return found or (whole if whole.startswith(_STARTS) else "")
 
 
 def path_mistake(path: str) -> str:
@@ -263,7 +311,7 @@ def _place_of(search: Sequence[str], lines: Sequence[str]) -> tuple[int, str]:
     first = next((line for line in search if line.strip()), "")
     near = get_close_matches(first[:400], [line[:400] for line in lines[:_MOST_LINES_COMPARED]], 3, 0.6)
     hint = f"; lines like its first: {'; '.join(repr(line) for line in near)}" if near else ""
-    return 0, f"the SEARCH text of {len(search)} lines is not there, as whole lines{hint}"
+    return 0, f"the SEARCH text of {plural(len(search), 'line')} is not there, as whole lines{hint}"
 
 
 def _places(search: Sequence[str], lines: Sequence[str]) -> list[int]:

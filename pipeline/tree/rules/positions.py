@@ -55,6 +55,12 @@ def parse_slot(text: str) -> EvalSlot:
     raise ValueError(f"'{text}' is no slot; it would be like d1.n0.i2")
 
 
+def find_slot(name: str) -> EvalSlot | None:
+    """The slot with which the own name of a target begins, such as `d0.n0.i2.sweep`; None for any other name."""
+    match = re.match(rf"{_SLOT}(?![^.])", name)
+    return EvalSlot(*map(int, match.groups())) if match else None
+
+
 def places_of(depth: int, beam_width: int) -> tuple[NodePlace, ...]:
     """The places of a depth, in order; depth 0 has the root alone."""
     return tuple(NodePlace(depth, node) for node in range(beam_width if depth else 1))

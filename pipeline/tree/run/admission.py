@@ -61,7 +61,7 @@ def admit_stage(job: JobFiles) -> None:
         short = ", ".join(shortage_text(name, purse.limits) for name in lacking)
         task = SlotTask("", NO_BUDGET, f"not enough of the budget is left: {short}", lacking)
     save(job.writes["task"][0], task)
-    total = total_spending(purse.spent.values())
+    (total,) = purse.spent.values()
     save(job.writes["purse"][0], {"usd": total.usd, "tokens": total.tokens, "unknown_calls": total.unknown_calls})
 
 
@@ -75,9 +75,10 @@ def wave_stage(job: JobFiles) -> None:
 
 
 def _purse(job: JobFiles) -> BudgetLedger:
-    """The cost of all slots before, with the ideas and the depths above; in USD and tokens alone.
+    """The cost of all slots before, with the ideas and the depths above, as one; in USD and tokens alone.
 
-    The charge for an unknown price is part of it, so that it is charged for each slot."""
+    The charge for an unknown price is part of it, so that it is charged for each slot.  Without a ceiling it is all
+    that there is: as one, nothing in it says what a call costs."""
     params = job.target.params
     ceiling = Ceiling(**params["ceiling"])
     if job.reads["purse"]:
@@ -88,7 +89,7 @@ def _purse(job: JobFiles) -> BudgetLedger:
         spent = load(job.reads["assigned"][0])["spent"].values()
         each = [_charged(Spending(*amounts), ceiling) for amounts in spent]
     limits = BudgetLimits(**params["budget"])._replace(evals=None, seconds=None)
-    return BudgetLedger(limits, spent={str(n): spending for n, spending in enumerate(each)}, ceiling=ceiling)
+    return BudgetLedger(limits, spent={"before": total_spending(each)}, ceiling=ceiling)
 
 
 def _charged(spent: Spending, ceiling: Ceiling) -> Spending:

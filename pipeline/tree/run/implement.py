@@ -33,6 +33,7 @@ from pipeline.git.commits import (
     commit_worktree,
     patch_between,
 )
+from pipeline.git.objects import tree_entries
 from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
@@ -226,7 +227,7 @@ class _Work:
             unchanged = self._patch(before)
             values = {"idea": self.idea, "plan": plan, "review": objection}
             answer, change = self._code_once(worktree, self._prompt("coder", before.tree, values), unchanged)
-            found = read_answer(answer.text, only_writes) if change == unchanged else AnswerChange()
+            found = self._read(answer) if change == unchanged else AnswerChange()
             if found.is_empty and (change != unchanged or not only_writes):
                 return answer, change
             state = CodeState(self.repo.path, self.parent, before.commit, self.protected)
@@ -240,6 +241,10 @@ class _Work:
             if not repairs:
                 raise CandidateProblem("; ".join(mistakes))
             repairs, objection = repairs - 1, repair_text(review, answer.text, mistakes)
+
+    def _read(self, answer: Answer) -> AnswerChange:
+        only_writes = context_tokens(self.asking.roles["coder"]) > 0
+        return read_answer(answer.text, only_writes, tree_entries(self.repo.path, self.tree) if only_writes else ())
 
     def _prompt(self, role: str, tree: str, values: Mapping[str, str]) -> str:
         return self.asking.prompt(role, self.known.of_role(role, tree, values))
@@ -312,9 +317,8 @@ class _Work:
 
     def _brings_nothing(self, answer: Answer, worktree: Worktree, before: bytes) -> bool:
         """Check that an answer changes nothing; one that spoils the folder is the candidate's failure."""
-        only_writes = context_tokens(self.asking.roles["coder"]) > 0
         try:
-            is_empty = not answer.patch and read_answer(answer.text, only_writes).is_empty
+            is_empty = not answer.patch and self._read(answer).is_empty
             return is_empty and self.asking.when_room("coder", lambda: self._change(worktree)) == before
         except CandidateProblem:
             return False

@@ -15,7 +15,7 @@ from pipeline.core.graph import covers_path
 from pipeline.git.objects import LINK, read_blobs, sized_entries
 from pipeline.machine.job import StageFailed
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Spending, budget_left
+from pipeline.tree.rules.budget import budget_left, ledger_of
 from pipeline.tree.rules.code_context import ContextTexts, RepoFile, files_section, is_data
 from pipeline.tree.rules.positions import ROOT, NodePlace, RunLayout, parse_place, slots_of
 from pipeline.tree.rules.prompts import (
@@ -98,9 +98,12 @@ class PromptValues(NamedTuple):
             blobs = read_blobs(self.repo, (entries[path].entry.blob for path in paths))
             return {path: blobs[entries[path].entry.blob] for path in paths}
 
+        protect = [*self.brief["protect"], *paths_within(self.brief["repo"], self.brief["protect_project"])]
+        held = [*paths_within(self.brief["repo"], self.brief["withheld"])]
+
         def withheld(path: str) -> bool:
-            protected = any(covers_path(pattern, path) for pattern in self.brief["protect"])
-            return (protected and is_data(path)) or any(covers_path(each, path) for each in self.brief["withheld"])
+            protected = is_data(path) and any(covers_path(pattern, path) for pattern in protect)
+            return protected or any(covers_path(each, path) for each in held)
 
         texts = ContextTexts(about, "\n".join(self.brief["commands"]))
         return files_section(files, texts, tokens, read, withheld)
@@ -134,9 +137,7 @@ class PromptValues(NamedTuple):
         if depth:
             spent = load(RunLayout(self.run).of_depth(depth - 1, "promoted.json"))["spent"]
         yield f"This is step {depth + 1} of at most {self.brief['max_depth']}."
-        limits = BudgetLimits(**self.brief["budget"])
-        ledger = BudgetLedger(limits, {}, {name: Spending(*amounts) for name, amounts in spent.items()})
-        left = budget_left(ledger)
+        left = budget_left(ledger_of(self.brief["budget"], spent=spent))
         # no time: it differs each time that the same is done
         words = {"evals": left.evals, "USD": left.usd, "tokens": left.tokens}
         if known := [f"{amount:g} {name}" for name, amount in words.items() if amount is not None]:
@@ -157,6 +158,14 @@ class PromptValues(NamedTuple):
         if [text for text, _ in found] != [each["text"] for each in tried]:
             return [""] * len(tried)
         return [reason for _, reason in found]
+
+
+def paths_within(repo: str, paths: Sequence[str]) -> Iterator[str]:
+    """Paths of the project that lie in the repository, however they are written, from there on."""
+    for path in map(os.path.realpath, paths):
+        within = os.path.relpath(path, os.path.realpath(repo))
+        if within.partition("/")[0] != "..":
+            yield within
 
 
 def _decision_text(decision: Mapping[str, Any] | None) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Leavings
-from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
 
@@ -59,6 +59,21 @@ class SearchShape(NamedTuple):
 def shape_of(config: Mapping[str, Any]) -> SearchShape:
     """The shape of a search by its configuration."""
     return SearchShape(**{name: config[name] for name in SearchShape._fields})
+
+
+class Waves(NamedTuple):
+    """Slots that are admitted by turns.  `size`: those of a wave, 0 where all of the search fit; `ahead`: whether those
+    that fit at their ceilings are asked for before their turn: a person is not."""
+
+    size: int
+    ahead: bool
+
+
+def waves_of(config: Params) -> Waves:
+    """The waves of a run of this configuration."""
+    limits, ceiling = BudgetLimits(**config["budget"]), Ceiling(**config["ceiling"])
+    size = 0 if config["dry_run"] else wave_size(limits, ceiling, shape_of(config).slot_count)
+    return Waves(size, size > 1 and config["backends"]["coder"] != MANUAL)
 
 
 class CheckoutCommand(NamedTuple):

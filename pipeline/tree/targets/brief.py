@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pipeline.core.graph import Leavings
@@ -33,17 +34,14 @@ def make_brief(
         "commands": [*commands.values()],
         "sheet": {**sheet, "metrics": [{"name": m.name, "better": m.better} for m in spec.rules.metrics]},
         "primary": spec.rules.primary,
+        "repo": spec.repo,
         "protect": [*spec.protect.repo],
+        "protect_project": [*spec.protect.project],
         "max_depth": spec.shape.max_depth,
         "ideas_per_node": spec.shape.ideas_per_node,
-        "budget": spec.budget._asdict(),
+        "budget": {"budget": spec.budget._asdict(), "ceiling": spec.ceiling._asdict()},
         "left_out": (spec.leave_out or Leavings()).sentence,
-        "withheld": [
-            path.removeprefix(f"{spec.repo}/")
-            for paths in (spec.holdout.reads if spec.holdout else {}).values()
-            for path in paths
-            if path.startswith(f"{spec.repo}/")
-        ],
+        "withheld": [*chain(*(spec.holdout.reads if spec.holdout else {}).values())],
     }
 
 

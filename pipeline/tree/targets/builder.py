@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
-from pipeline.tree.rules.budget import wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
-from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec
+from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec, Waves, waves_of
 from pipeline.tree.targets.brief import make_brief
 
 NO_LIMITS = Limits()
@@ -42,12 +41,11 @@ class TargetBuilder:
         self.brief = make_brief(spec, self.tests, self.checks, self.completeness_params())
 
     @cached_property
-    def wave_size(self) -> int:
-        """The number of slots that fit into the budget of money at their ceilings; 0 when all of the search do.
+    def waves(self) -> Waves:
+        """The waves where not all slots of the search fit into the budget of money at their ceilings.
 
-        If not all do, slots are admitted by turns, so that what one did not spend is there for the next."""
-        slots = self.shape.slot_count
-        return 0 if self.spec.dry_run else wave_size(self.spec.budget, self.spec.ceiling, slots)
+        Then slots are admitted by turns, so that what one did not spend is there for the next."""
+        return waves_of(self.run_config())
 
     def target(
         self,

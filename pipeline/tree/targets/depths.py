@@ -90,14 +90,14 @@ def assign_target(draft: TargetBuilder, depth: int) -> Target:
         "costs": [at.idea(slot, "json") for slot in slots] if draft.roles["ideas"]["backend"] != PATCHES else [],
         "before": [at.of_depth(depth - 1, "promoted.json")] if depth else [],
     }
-    name = PROPOSED if draft.wave_size else "task.json"
+    name = PROPOSED if draft.waves.size else "task.json"
     writes = {
         "tasks": [at.of_eval(slot, name) for slot in slots],
         "assigned": at.of_depth(depth, "assigned.json"),
     }
     shape = draft.shape
     params = {**draft.budget_params(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
-    params |= _likeness(draft) | ({"turns": True} if draft.wave_size else {})
+    params |= _likeness(draft) | ({"turns": True} if draft.waves.size else {})
     return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
 
 
@@ -109,8 +109,7 @@ def turn_targets(draft: TargetBuilder, depth: int) -> Iterator[Target]:
     """Admit the slots of a depth one after the other.  Those of a wave that fit at their ceilings are asked for before.
 
     What is asked for ahead is the same work as in its turn: it is recalled then, or its calls are found."""
-    at, slots, size = draft.at, draft.shape.slots(depth), draft.wave_size
-    can_run_ahead = size > 1 and draft.roles["coder"]["backend"] != MANUAL
+    at, slots, (size, can_run_ahead) = draft.at, draft.shape.slots(depth), draft.waves
     for n, slot in enumerate(slots):
         reads: dict[str, Paths] = {"proposed": at.of_eval(slot, PROPOSED), "assigned": [], "purse": [], "calls": []}
         if n:
