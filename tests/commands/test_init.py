@@ -235,3 +235,15 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
         assert said.stderr == f"coppice: {place} is no folder; nothing was written\n"
     assert init(tmp_path, "one", "two").returncode == 2
     assert files(tmp_path) == {"taken": "", "specs": ""}
+
+
+@pytest.mark.parametrize(("kind", "run", "last"), [("proof", "prove", "report"), ("mcts", "grow", "compare")])
+def test_a_first_search_for_proofs_has_a_bank_and_a_spec_that_may_be_built(
+    tmp_path: Path, kind: str, run: str, last: str
+) -> None:
+    said = init(tmp_path, "--kind", kind)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert files(tmp_path).keys() == {"dodo.py", "bank.jsonl", "specs/.schema.json", f"specs/{run}.yaml"}
+    planned = coppice(tmp_path, "plan", "--all")
+    assert (planned.returncode, planned.stderr) == (0, "")
+    assert f"{run}:{last}" in planned.stdout

@@ -108,8 +108,8 @@ def test_a_plain_folder_gets_its_project_beside_it(tmp_path: Path) -> None:
 
 
 WRONG = {
-    ("--kind", "proof"): "no first spec of kind 'proof'; give steps or tree; docs/proof.md and docs/mcts.md have first",
-    ("--kind", "three"): "no first spec of kind 'three'; give steps or tree\n",
+    ("--kind", "prof"): "there is no kind 'prof'; did you mean 'proof'?",
+    ("--kind", "three"): "there is no kind 'three'; did you mean 'tree'?",
     ("--repo", "."): "--repo is for a search over code; add --kind tree",
     ("--kind", "tree", "--repo", "none"): "none is no folder; name one that holds the code",
     ("--kind", "tree"): ". has nothing to measure: no Python or shell script",

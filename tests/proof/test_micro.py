@@ -1,6 +1,7 @@
 """The worker micro on a real Lean: what it proves holds as a script, and it ends when it is to end."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import closing
 import pytest
 from kit.leaning import command
 
+from pipeline.commands.upkeep import BANK
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import Interrupted, Lean, LeanStartError, Session, Stop, TacticResult, TacticState, Theorem
 from pipeline.lean.repl.pool import Pool
@@ -181,3 +183,10 @@ def test_that_there_is_no_lean_is_no_result():
 
     with pytest.raises(LeanStartError):
         asyncio.run(run_micro(Goal("g", "1 = 1"), 8.0, Gone()))
+
+
+def test_the_goals_that_init_writes_are_proved(lean: Lean) -> None:
+    rows = [json.loads(line) for line in BANK.splitlines()]
+    assert len(rows) == 4
+    for row in rows:
+        proved(lean, row["goal"])
