@@ -281,7 +281,8 @@ BACKENDS: dict[str, Backend] = {
     "replay": ask_recording,
     "none": ask_nobody,
 }
-PAID = frozenset(BACKENDS) - {"replay", "none"}  # those whose answers may have to be paid
+PROGRAMS = frozenset({"command", *RECIPES})
+PAID = PROGRAMS | {*PROTOCOLS}  # those whose answers may have to be paid
 
 
 def ask(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:

@@ -786,21 +786,23 @@ if [ "$(wc -l < "$project/asked")" -le MOST ]; then
   head -c 99000000 /dev/zero > "$project/ballast" 2> /dev/null
   until [ -e "$project/list.seen" ]; do sleep 0.05; done
   rm "$project/ballast" "$project/list.seen"
-  exit 2
+  END
 fi
 echo gain=14 > plus/new
 """
 
 
-@pytest.mark.parametrize(("most", "asked"), [(1, 2), (9, 4)])
+@pytest.mark.parametrize(("end", "most", "asked"), [("echo gain=99 > plus/half; exit 0", 1, 2), ("exit 2", 9, 4)])
 def test_a_coder_that_met_a_full_disk_is_asked_again_but_not_for_ever(
-    small_disk: Project, most: int, asked: int
+    small_disk: Project, end: str, most: int, asked: int
 ) -> None:
+    """It may also end well, with half of what it wrote."""
     roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
     search = Search(small_disk, {"1": "gain=11"}, patience="1h", roles=roles)
-    small_disk.write("agent.coder", FILLS_AS_CODER.replace("MOST", str(most)))
+    small_disk.write("agent.coder", FILLS_AS_CODER.replace("MOST", str(most)).replace("END", end))
     with full_looks(small_disk):
         search.build()
     assert len(small_disk.read("asked").splitlines()) == asked
-    assert search.summary("d0.n0.i0")["status"] == ("completed" if most == 1 else "failed")
+    made = search.record("eval/d0.n0.i0/candidate.json")
+    assert (made["status"], made["files"]) == (("completed", 1) if most == 1 else ("failed", 0))
     assert [wait["kind"] for wait in events(search, "waiting")] == ["disk full"] * (asked - 1)

@@ -30,9 +30,9 @@ from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, wa
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
 from pipeline.machine.process import BuildStopping
-from pipeline.models.ask import PAID, ask
+from pipeline.models.ask import PAID, PROGRAMS, ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
-from pipeline.models.clients import secret_names
+from pipeline.models.clients import CODER, secret_names
 from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
 from pipeline.models.endpoints import PROTOCOLS
@@ -78,7 +78,7 @@ class _Outages:
 
 
 class _CallWithoutRoom(CallFailed):
-    """A call that failed while a disk was full."""
+    """A call that failed while a disk was full; or that ended well, half of the files unwritten."""
 
 
 def login_advice(backend: Mapping[str, Any]) -> str:
@@ -239,6 +239,8 @@ class RoleAsker(NamedTuple):
                     self.calls.note_asked(question.role, 0.0 if is_free else None)
                 answer = ask(backend, question, context)
             check(answer)
+            if full and question.role == CODER and backend["backend"] in PROGRAMS:
+                raise CallFailed(f"{question.role}: it ended well", 1, answer.usage, answer.seconds)
         except BackendUnavailable as problem:
             if problem.kind:
                 is_mistake = problem.kind == "login" and not service.has_worked
@@ -249,7 +251,7 @@ class RoleAsker(NamedTuple):
             raise
         except CallFailed as failure:
             turn.succeeded()
-            if full and failure.exit != REFUSAL_STATUS and backend["backend"] not in PROTOCOLS:
+            if full and failure.exit != REFUSAL_STATUS and backend["backend"] in PROGRAMS:
                 why = f"{failure}; {full[0]}"
                 raise _CallWithoutRoom(why, failure.exit, failure.usage, failure.seconds) from failure
             raise
