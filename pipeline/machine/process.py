@@ -153,6 +153,7 @@ ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC
 # In the environment of every command, so that what a killed build leaves behind can be found and ended.
 MARK = "COPPICE_FOLDER"
 KILL_AFTER = 3.0
+_LOGIN = re.compile(r"[\w+.-]+://(?P<name>[^/@:]*):?(?P<password>[^/@]*)@")
 IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 
@@ -166,6 +167,12 @@ class Exit(NamedTuple):
 def set_variables(names: Iterable[str]) -> dict[str, str]:
     """Our own variables of these names, as far as they are set."""
     return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _password_in(address: str) -> str:
+    """The password in an address; what stands there alone is one."""
+    match = _LOGIN.match(address)
+    return match["password"] or match["name"] if match else ""
 
 
 class Environment(NamedTuple):
@@ -199,10 +206,15 @@ class Processes:
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-    def environment(self, run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> Environment:
-        """Environment of a step of `run`."""
-        secrets = set_variables(passed)
-        return Environment({**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets)
+    def environment(
+        self, run: str, fixed: Mapping[str, str], passed: Sequence[str], plain: Sequence[str] = ()
+    ) -> Environment:
+        """Environment of a step of `run`.  Values of `passed` are secrets; of `plain`, addresses and settings, only the
+        password in an address is one."""
+        secrets, settings = set_variables(passed), set_variables(plain)
+        variables = {**self._base, **settings, **secrets, **fixed, MARK: self._marks[run]}
+        passwords = {name: each for name, value in settings.items() if (each := _password_in(value))}
+        return Environment(variables, {**passwords, **secrets})
 
     def run(
         self,

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from pipeline.errors import cut_text
 from pipeline.machine.process import BuildStopping, Exit, Processes
@@ -161,8 +161,8 @@ def raise_unanswered(
     if is_reply and status != 200:
         complaint = complaint._replace(status=status)
     end = judge_call(Exit(0, timed_out=reply.status == LATE), complaint, garbled or reply.status in (CUT, LARGE))
-    said = found.said if found and found.said else line_of(text)
-    why = f"{what}: {cut_text(said)}" if said else what
+    said = complaint_line(text)
+    why = f"{what}: {said}" if said else what
     if end.how in (REFUSED, FAILED):
         raise CallFailed(f"{why}: {end.why}", REFUSAL_STATUS if end.how == REFUSED else 1, usage, seconds)
     if end.outage is None:
@@ -178,7 +178,3 @@ def complaint_line(body: str) -> str:
     """The message of an error body, in a line."""
     found = service_complaint(body)
     return line_of(found.said if found and found.said else body)
-
-
-def is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())

@@ -108,6 +108,12 @@ def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: CallContext, s
     assert body == {**expected, "stream": False, "messages": [{"role": "user", "content": "x\udcff"}]}
 
 
+def test_an_answer_in_parts_is_its_text_without_the_thoughts(desk: CallContext, server: Server) -> None:
+    parts = [{"type": "thinking", "thinking": [], "text": "hm"}, {"type": "text", "text": "a "}, {"text": "thought"}]
+    server.replies = [said(parts)]
+    assert told(desk, server).text == "a thought"
+
+
 def test_a_local_server_needs_no_key(desk: CallContext, server: Server) -> None:
     assert told(desk, server, key_env=None).text == "a thought"
     assert "Authorization" not in server.seen[0][1]
@@ -219,6 +225,7 @@ def test_of_several_documents_all_are_shown(desk: CallContext, server: Server) -
     [
         (said(None), "no text at", Usage(None, 1000, 50)),
         (said(" \n"), "no text at", Usage(None, 1000, 50)),
+        (said([{"type": "thinking", "thinking": "hm"}]), "no text at", Usage(None, 1000, 50)),
         (said("half a th", finish_reason="length"), "cut off", Usage(None, 1000, 50)),
     ],
 )
@@ -317,6 +324,7 @@ def test_ends_of_an_answer_that_are_none(desk: CallContext, server: Server, stop
         (Say(200, b"[" * 100_000), "not JSON"),
         (Say(200, []), "no message at"),
         (Say(200, {"choices": []}), "no message at"),
+        (said({"text": "a thought"}), "no message at"),
         (Say(200, {"choices": {"0": 1}, "usage": 5}), "no message at"),
         (Say(200, {"error": {"message": "too many requests", "code": 429}}), "too many requests"),
     ],

@@ -25,11 +25,10 @@ from pipeline.machine.confine import landlock_version
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
-    FailureFacts,
     describe_exit,
     describe_start_failure,
+    find_outage,
     full_disk,
-    outage_reason,
     signal_of,
     watch_room,
 )
@@ -218,11 +217,13 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
             ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
     lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
-    outage = "" if foul else outage_reason(FailureFacts(ended, missing=lacks))
+    outage = None if foul else find_outage(ended, missing=lacks)
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
     shield_used = watched.shield if watched else None
-    return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage, "".join(full))
+    return CheckoutRun(
+        foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage.why if outage else "", "".join(full)
+    )
 
 
 def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:
