@@ -183,7 +183,11 @@ class Environment(NamedTuple):
 
 
 class BuildStopping(Exception):
-    """Refusal to start anything new, because the build is being interrupted."""
+    """Refusal to go on, because the build is being interrupted."""
+
+
+class NotBegun(BuildStopping):
+    """Refusal to start anything new: nothing of it was begun."""
 
 
 class Processes:
@@ -271,7 +275,7 @@ class Processes:
     ) -> Popen[bytes]:
         with confined.ready() if confined else nullcontext(call) as within, self._lock:
             if self.stopping:
-                raise BuildStopping
+                raise NotBegun
             if self._guard is None:
                 self._guard = start_guard([*self._marks.values()], self._locks)
             options = {"stdin": subprocess.DEVNULL, **options}
@@ -302,7 +306,7 @@ class Processes:
         self._wakes.append(wake)
         try:
             if self.stopping:  # looked at after `wake` is known: no stop comes between
-                raise BuildStopping
+                raise NotBegun
             yield
         finally:
             self._wakes.remove(wake)

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import NamedTuple, NoReturn
 
 from pipeline.errors import cut_text
-from pipeline.machine.process import BuildStopping, Exit, Processes
+from pipeline.machine.process import BuildStopping, Exit, NotBegun, Processes
 from pipeline.models.complaints import (
     FAILED,
     REFUSAL_STATUS,
@@ -76,7 +76,7 @@ def post_until_answered(
         wait = asked_wait(reply)
         if reply.status not in PASSING or tries > retries or (wait or 0.0) > HICCUP:
             return reply, f"{words} ({tries} tries)" if tries > 1 else words
-        with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
+        with processes.wake_on_stop(lambda: inbox.put(NotBegun())):  # the next try; this one was refused
             _next_reply(inbox, HICCUP if wait is None else wait)
 
 
