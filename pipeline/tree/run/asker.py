@@ -84,7 +84,7 @@ def advice_on_mistake(backend: Mapping[str, Any], kind: str) -> str:
 
 
 def _where_to_look(backend: Mapping[str, Any]) -> str:
-    """What lets a backend in: the variables of its keys, or a login of its own."""
+    """Variables of the keys that let a backend in, or a login of its own, in words."""
     protocol = PROTOCOLS.get(backend["backend"])
     names = [backend.get("key_env", protocol.key_env)] if protocol else [*secret_names(backend)]
     known = [name for name in names if name]

@@ -11,27 +11,29 @@ States of the work on one idea:
     coded -> not approved      the rounds are over; the code is kept for people to look at, and goes no further
 
 The commit exists before anything is measured.  Only the difference in files counts, whatever anybody said.  A change
-made by hand is waited for in a worktree of its slot."""
+made by hand is waited for in a worktree of its slot.  Of the answer of a coder that only writes text, nothing is
+written before all of it was found good: edits become a tree of git, in which no path leads outside."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import NamedTuple
 
 from pipeline.core.graph import Leavings
-from pipeline.core.recipe import compact_json
 from pipeline.core.text import join_names
 from pipeline.git.command import CandidateProblem
 from pipeline.git.commits import (
     Candidate,
     apply_patch,
     commit_patch,
+    commit_tree,
     commit_without_leavings,
     patch_between,
+    tree_with_files,
+    tree_with_patch,
 )
+from pipeline.git.objects import LINK, read_blobs, tree_changes, tree_entries, tree_hash
 from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
@@ -39,23 +41,21 @@ from pipeline.machine.job import Job, StageFailed
 from pipeline.models.calls import answered_call, failed_call, recorded_answer
 from pipeline.models.clients import secret_names
 from pipeline.models.contract import Answer, CallFailed
-from pipeline.store.files import append_lines, read_bytes, whole_lines
-from pipeline.store.folders import delete_tree
+from pipeline.store.files import append_lines, read_bytes
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.edits import AnswerChange, read_answer
+from pipeline.tree.rules.edits import AnswerChange, contents_after, read_answer
 from pipeline.tree.rules.positions import RunLayout, slot_of
 from pipeline.tree.rules.prompts import (
     DEFAULT_REPAIRS,
     NO_CHANGE_FOUND,
     context_tokens,
-    failed_tests_text,
     repair_text,
     review_verdict,
 )
-from pipeline.tree.run.answers import CodeState, changed_code
+from pipeline.tree.rules.protection import ProtectedFiles, folders_above, void_reason
 from pipeline.tree.run.asker import RoleAsker
-from pipeline.tree.run.measure import tried_checkout, try_tests
+from pipeline.tree.run.measure import TestsInRounds
 from pipeline.tree.run.prompting import FIRST_REVIEW, NO_PLAN, PromptValues
 from pipeline.tree.run.protect import load_protected
 from pipeline.tree.run.records import (
@@ -66,7 +66,6 @@ from pipeline.tree.run.records import (
     as_json,
     load,
     load_as,
-    read_text,
     save,
     write,
 )
@@ -146,7 +145,7 @@ class _Work:
         self.leavings = Leavings(**{**given, "folders": tuple(given.get("folders", ()))})
         path = RunLayout(job.target.run).of_run("protected.json")
         self.protected = load_protected(path) if brief.get("protect") else None
-        self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path), not os.path.exists(asking.calls.path))
+        self.tests = TestsInRounds(job, os.path.dirname(asking.calls.path), not os.path.exists(asking.calls.path))
 
     def implementation(self) -> Implementation:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
@@ -226,9 +225,9 @@ class _Work:
             found = read_answer(answer.text, only_writes) if answer.patch == unchanged else AnswerChange()
             if found.is_empty and (answer.patch != unchanged or not only_writes):
                 return answer
-            state = CodeState(self.repo.path, self.parent, before.commit, self.protected)
+            state = _CodeState(self.repo.path, self.parent, before.commit, self.protected)
             made, mistakes = (
-                (None, [NO_CHANGE_FOUND]) if found.is_empty else changed_code(state, found, self._subject())
+                (None, [NO_CHANGE_FOUND]) if found.is_empty else _changed_code(state, found, self._subject())
             )
             if made:
                 change = self._patch(made)
@@ -343,49 +342,6 @@ class _Work:
             apply_patch(worktree, change)
 
 
-class _TestsInRounds:
-    """Tests that the coder is told of.  Their ends are kept until the target ends: after a kill the same failure is the
-    same question, and its answer was paid for."""
-
-    def __init__(self, job: Job, folder: str, is_new: bool) -> None:
-        self.job, self.tests = job, job.target.params["limits"].get("tests", {})
-        self.path, self.log = f"{folder}/tests.jsonl", f"{folder}/tests.log"
-        self.rounds = int(self.tests.get("rounds", 0))
-        if is_new and os.path.exists(self.path):  # of a time that came to its end; the tests may be others by now
-            os.unlink(self.path)
-
-    def failure(self, candidate: Candidate | None) -> str:
-        """The words for the coder; empty when the tests pass, or when a protected file was changed."""
-        if candidate is None:
-            return ""
-        key = sha256(compact_json([candidate.tree, self.tests["command"]]).encode()).hexdigest()
-        if key not in (ends := self._recorded_ends()):
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            ends[key] = self._run(candidate)
-            line = json.dumps({"key": key, "failure": ends[key]}).encode() + b"\n"
-            append_lines(self.path, line, cut=True, durable=True)
-        return ends[key]
-
-    def _recorded_ends(self) -> dict[str, str]:
-        if not os.path.exists(self.path):
-            return {}
-        with open(self.path, "rb") as file:
-            return {each["key"]: each["failure"] for each in map(json.loads, whole_lines(file))}
-
-    def _run(self, candidate: Candidate) -> str:
-        write(self.log, b"")
-        done = try_tests(self.job, self.tests, candidate.commit, self.log)
-        output = read_text(self.log)
-        delete_tree(self.log)
-        return "" if done.ok or done.void else failed_tests_text(done.why, output, self._folders())
-
-    def _folders(self) -> dict[str, str]:
-        """The folders of this machine that no text for a model names."""
-        where, home = RunRepo(self.job.target.run).candidates.folder, os.path.expanduser("~")
-        checkout = f"{where}/{tried_checkout(slot_of(self.job.target.name))}"
-        return {os.path.realpath(home): "~", home: "~", os.getcwd(): "{project}", checkout: "."}
-
-
 def _change_from_file(work: _Work) -> bytes:
     change = read_bytes(work.job.reads["patch"][0])
     if not change.strip():
@@ -406,3 +362,50 @@ CHANGE_SOURCES: Mapping[str, Callable[[_Work], bytes]] = {
     MANUAL: _change_from_file,
     DRY: _dry_run_change,
 }
+
+
+class _CodeState(NamedTuple):
+    """The code that an answer changes.  `base`: its commit, made from `parent`; `protected`: what must stay."""
+
+    repo: str
+    parent: str
+    base: str
+    protected: ProtectedFiles | None
+
+
+def _changed_code(state: _CodeState, change: AnswerChange, message: str) -> tuple[Candidate | None, list[str]]:
+    """The commit that a change makes of the code; None with what is wrong, and then nothing was applied."""
+    if change.mistakes:
+        return None, [*change.mistakes]
+    try:
+        if change.diff:
+            tree = tree_with_patch(state.repo, state.base, change.diff.encode(errors="surrogateescape"))
+        else:
+            contents, mistakes = contents_after(change.edits, *_file_access(state))
+            if mistakes:
+                return None, mistakes
+            tree = tree_with_files(state.repo, state.base, contents)
+    except CandidateProblem as problem:
+        return None, [str(problem)]
+    if state.protected and (void := void_reason(state.protected, tree_changes(state.repo, state.protected.tree, tree))):
+        return None, [f"{void}; it must stay as it is"]
+    return commit_tree(state.repo, state.parent, tree, message), []
+
+
+def _file_access(state: _CodeState) -> tuple[Callable[[str], bytes | None], Callable[[str], str]]:
+    """The contents of files by path, and the reason why a path may not be changed."""
+    entries = tree_entries(state.repo, tree_hash(state.repo, state.base))
+    folders = {folder for path in entries for folder in folders_above(path)}
+
+    def read(path: str) -> bytes | None:
+        entry = entries.get(path)
+        return read_blobs(state.repo, [entry.blob])[entry.blob] if entry else None
+
+    def refuse(path: str) -> str:
+        if path in folders:
+            return "is a folder"
+        if path in entries and entries[path].mode == LINK:
+            return "is a symbolic link; change the file that it leads to"
+        return next((f"{above} is no folder" for above in folders_above(path) if above in entries), "")
+
+    return read, refuse
