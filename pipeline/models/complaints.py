@@ -337,17 +337,18 @@ def service_complaint(text: str) -> Complaint | None:
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milli|s|m|h|d)[a-z]*", re.IGNORECASE)
-_AGAIN = re.compile(
-    r"(?:again|retry|resets?|retryDelay|wait)\b[^\d]{0,12}((?:\d+(?:\.\d+)? ?(?:ms|[smhd])[a-z]*[ ,]*(?:and )?)+)", re.I
-)
+_UNIT = r"(?:(?:ms|milli|s|m|h|d)|(?:millisecond|sec|second|min|minute|hr|hour|day)s?)(?![a-z])"  # none of March
+_DURATION = re.compile(rf"(\d+(?:\.\d+)?) ?({_UNIT})", re.IGNORECASE)
+_SPANS = rf"((?:\d+(?:\.\d+)? ?{_UNIT}[ ,]*(?:and )?)+)"
+_AGAIN = re.compile(rf"(?:again|retry|resets?|retryDelay|wait)\b[^\d]{{0,12}}{_SPANS}", re.IGNORECASE)
 _EPOCH = re.compile(r"\|(\d{10})\b")
 
 
 def duration_seconds(text: str) -> float | None:
     """Seconds of `6m0s`, `120ms`, `3 hours 12 minutes`."""
     parts = _DURATION.findall(text)
-    seconds = (float(number) * _UNITS["ms" if unit.lower() == "milli" else unit.lower()] for number, unit in parts)
+    units = ((number, unit.lower()) for number, unit in parts)
+    seconds = (float(number) * _UNITS["ms" if unit[:5] in ("ms", "milli") else unit[0]] for number, unit in units)
     return sum(seconds) if parts else None
 
 

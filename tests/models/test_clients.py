@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -458,10 +459,15 @@ def test_only_keys_are_removed_from_an_answer(desk: CallContext, monkeypatch: py
 
 def test_litter_that_cannot_be_removed_costs_no_answer(desk: CallContext) -> None:
     """Somebody still writes into it."""
+    Path("writer.py").write_text(
+        "import os\nfrom contextlib import suppress\nfrom itertools import count\n"
+        "for n in count():\n    if not os.path.exists(os.environ['TELL'] + '/work'):\n        break\n"
+        "    with suppress(OSError):\n        os.makedirs('.aider.cache/x', exist_ok=True)\n"
+        "        open(f'.aider.cache/x/{n % 300}', 'w').close()\n"
+    )
     Path("bin/aider").write_text(
-        "#!/bin/sh\nmkdir .aider.cache\n"
-        "(setsid sh -c 'while [ -e \"$TELL/work\" ]; do mkdir -p .aider.cache/x; : > .aider.cache/x/f; done' &) "
-        '> /dev/null 2>&1\nuntil [ -e .aider.cache/x/f ]; do :; done\ncat "$TELL/said"\n'
+        f'#!/bin/sh\nsetsid {sys.executable} "$TELL/writer.py" > /dev/null 2>&1 &\n'
+        'until [ -e .aider.cache/x/299 ]; do sleep 0.01; done\ncat "$TELL/said"\n'
     )
     answer = told("aider", AIDER, desk=desk)
     Path("work").rename("gone")
