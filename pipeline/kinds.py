@@ -140,13 +140,11 @@ class SteerModule(Protocol):
     """Module for runs that people steer while they are built.  Mappings say what was done, for people and tools.
 
     give: takes a person's idea for the next free slot, of the depth or node `where` if that is not empty; SpecError
-    when it is no idea, a duplicate, or no slot is free.  `file` names it in messages; `building`: a build runs
+    when it is no idea, a duplicate, or no slot is free.  `file` names it in messages
     awaited: what a person is to answer, of one slot if it is named
     answer: takes a person's idea or change for a slot that awaits one; SpecError when it is not well-formed"""
 
-    def give(
-        self, run: str, targets: Sequence[Target], text: str, file: str, where: str, building: bool
-    ) -> Mapping[str, Any]: ...
+    def give(self, run: str, targets: Sequence[Target], text: str, file: str, where: str) -> Mapping[str, Any]: ...
     def awaited(self, run: str, targets: Sequence[Target], slot: str) -> Sequence[Mapping[str, Any]]: ...
     def answer(
         self, run: str, targets: Sequence[Target], slot: str, content: bytes, file: str

@@ -100,13 +100,10 @@ class IdeaCommand(NewCommand):
         if params["depth"] and params["node"]:
             raise InvalidCommand("idea: give --depth or --node, not both: a node has a depth")
         plan, kind = steered_plan(self.name, args[0])
-        text, building = read_words(args[1]).decode(errors="replace"), is_locked(plan.run)
-        where = params["depth"] or params["node"]
-        given = kind.give(plan.run, plan.targets, text, args[1], where, building)
-        line = (
-            f"{plan.run}:{given['slot']} gets the idea: {build_phrase(plan.run, building)} tries it ({given['path']})"
-        )
-        print_result(given, [line], params["json"])
+        text, where = read_words(args[1]).decode(errors="replace"), params["depth"] or params["node"]
+        given = kind.give(plan.run, plan.targets, text, args[1], where)
+        tries = f"{build_phrase(plan.run, is_locked(plan.run))} tries it"
+        print_result(given, [f"{plan.run}:{given['slot']} gets the idea: {tries} ({given['path']})"], params["json"])
         return 0
 
 

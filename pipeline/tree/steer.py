@@ -15,6 +15,7 @@ from pipeline.core.graph import Target
 from pipeline.errors import SpecError
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import apply_to_tree, index_of_commit
+from pipeline.machine.lock import is_locked
 from pipeline.models.calls import CALLS_FILE
 from pipeline.store.files import write_whole
 from pipeline.store.noop import folder
@@ -35,7 +36,7 @@ NOT_ASKED = {
 }
 
 
-def give(run: str, targets: Sequence[Target], text: str, file: str, where: str, building: bool) -> Mapping[str, Any]:
+def give(run: str, targets: Sequence[Target], text: str, file: str, where: str) -> Mapping[str, Any]:
     """Give an idea to the next free slot."""
     config = planned_config(targets)
     if why := NOT_ASKED.get(config["backends"]["ideas"]):
@@ -45,6 +46,7 @@ def give(run: str, targets: Sequence[Target], text: str, file: str, where: str, 
     found: list[EvalSlot] = []
 
     def choose() -> str:
+        building = is_locked(run)  # now that no build can claim a slot
         slot = next((each for each in slots if _is_free(run, each, building)), None)
         if slot is None:
             place = f"of {where} " if where else ""
