@@ -20,7 +20,7 @@ from pipeline.errors import SpecError
 from pipeline.git.repository import RepoLocation, locate_repo
 
 SEARCH = "search"
-SKIPPED_SCRIPTS = re.compile(r"(test_.*|.*_test|setup|conftest|noxfile|dodo|__init__)\.py|.*\.cfg")
+SKIPPED_SCRIPTS = re.compile(r"(test_.*|.*_test|setup|conftest|noxfile|dodo|__init__)\.py")
 # Names of what measures or is to be measured, the likeliest first.
 LIKELY = ("bench", "measure", "score", "eval", "train", "model", "run", "main", "search")
 COMMENTS = {".py": "#", ".sh": "#", ".c": "//", "Makefile": "#"}
