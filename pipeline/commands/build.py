@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
@@ -95,19 +96,23 @@ class FollowerReporter(Reporter):
 
 
 class SavingsReporter(Reporter):
-    """Reporter of one last line: the time and money for which recalled and fresh results need not be paid again."""
+    """Reporter of what recalled and fresh results need not be paid again; `tells`: time and money in one last line.
 
-    def __init__(self, followers: Sequence[FollowerReporter]) -> None:
-        self._followers, self._seconds = followers, 0.0
+    `seconds`: by run, for its history."""
+
+    def __init__(self, followers: Sequence[FollowerReporter], tells: bool) -> None:
+        self._followers, self._tells = followers, tells
+        self.seconds: dict[str, float] = defaultdict(float)
         self._counts = {RECALLED: 0, FRESH: 0}
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        if outcome.status in self._counts:
+        if outcome.status in self._counts and all(each.is_saved(target) for each in self._followers):
             self._counts[outcome.status] += 1
-            self._seconds += outcome.saved if all(each.is_saved(target) for each in self._followers) else 0.0
+            self.seconds[target.run] += outcome.saved
 
     def complete_run(self) -> None:
-        if line := savings_line(self._counts, self._seconds, sum(each.saved_usd for each in self._followers)):
+        usd = sum(each.saved_usd for each in self._followers)
+        if self._tells and (line := savings_line(self._counts, sum(self.seconds.values()), usd)):
             sys.stderr.write(f"{line}\n")
 
 
@@ -267,10 +272,9 @@ def _reporter(
     ours = reporter if isinstance(reporter, Reporter) else ForeignReporter(reporter, session)
     for each in followers:
         each.say = ours.remark
-    group: list[Reporter] = [*followers, ours]
-    group += [HistoryReporter(run) for run in session.plans]
-    if isinstance(ours, Console):
-        group.insert(0, SavingsReporter(followers))  # the first to listen ends last
+    savings = SavingsReporter(followers, isinstance(ours, Console))
+    group: list[Reporter] = [savings, *followers, ours]  # the first to listen ends last
+    group += [HistoryReporter(run, savings.seconds) for run in session.plans]
     if params["junit"]:
         from pipeline.views.junit import JUnitReporter
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.store.files import whole_lines, write_whole
+from pipeline.store.records import record_of
 from pipeline.tree.report.manifest import call_files, evaluation_entry, node_entries, relived_entry, whole_manifest
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.beam import COMPLETED, FAILED
@@ -48,11 +49,7 @@ class EventTail:
                 self._add(line)
 
     def _add(self, line: bytes) -> None:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            return
-        if isinstance(event, dict):
+        if event := record_of(line):
             self.events.append(event)
             self.texts.append(json_text(event, 2))
 
