@@ -8,7 +8,8 @@ States of a target:
     looked at -> crowded     it asks models, and as many of its run do as may: it is looked at again after one of those
     looked at -> running     none of these
     running   -> running     the attempt failed, and its limits allow another; or a disk is full, and it has patience
-    running   -> built       the outputs are in the store and in place
+    running   -> built       the outputs are in the store and in place; where the store has no room, in place and
+                             recorded, and then in the store, as soon as there is some
     running   -> built       with a file that it was planned without: not stored, and made again by the next build
     running   -> failed      no attempt is left, or what it needs is out, which is no result and is not tried again
     running   -> unsettled   an input was edited meanwhile: outputs are put in place, but the next build makes it again
@@ -40,7 +41,7 @@ from pipeline.machine.job import Job, NoRoom, SharedResources, Stage, StageFaile
 from pipeline.machine.patience import Pauses, sleep_until
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
-from pipeline.store.receipts import Receipts
+from pipeline.store.receipts import Receipts, done_line
 from pipeline.store.results import OutputFile, Store
 
 T = TypeVar("T")
@@ -198,7 +199,7 @@ class Maker:
 
     def _attempt(self, work: TargetWork, start: int, waits: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         """Run the stage once and keep what it made.  `start`: the number of its starts; `waits`: those without room."""
-        target, attempt = work.target, start - waits
+        target, limits, attempt = work.target, work.target.limits, start - waits
         stage = self.stage(target)
         folder, say = self.stores[target.run].folder, partial(self.say, target)
         unplanned: list[str] = []
@@ -213,11 +214,13 @@ class Maker:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
-            kept = stage.stored and not unsettled and not unplanned
-            fault = self._store_result(work, staged.paths, outputs) if kept else None
             contents = [output.content for output in outputs]
+            receipt = work.receipt(BUILT, contents, attempt, (*unsettled, *unplanned))
+            kept = stage.stored and not receipt.unsettled
+            fault = self._store_result(target, receipt, staged.paths, outputs) if kept else None
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
-        receipt = work.receipt(BUILT, contents, attempt, (*unsettled, *unplanned))
+        if fault is not None and fault.errno in NO_ROOM and limits.patience:
+            fault = self._store_late(target, receipt, outputs, fault)
         status, why = (FAILED, f"{unsettled[0]} was edited while it ran; build again") if unsettled else (BUILT, "")
         return Outcome(
             status, receipt, why, int(bool(why)), attempt, receipt.start, receipt.end, log_if_any(log), fault
@@ -241,24 +244,30 @@ class Maker:
                 raise NoRoom(describe_unwritten(error)) from error
             raise StageFailed(describe_unwritten(error), 1) from error
 
-    def _store_result(self, work: TargetWork, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
-        """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after.
+    def _store_result(
+        self, target: Target, receipt: Receipt, paths: Sequence[str], outputs: Sequence[OutputFile]
+    ) -> OSError | None:
+        """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
+        try:
+            self.stores[target.run].put(receipt.key, paths, outputs, receipt.end - receipt.start, target.name)
+        except OSError as error:
+            return error
+        return None
 
-        So they are when the build stops while the store waits for room: they are finished, and paid."""
-        target, store = work.target, self.stores[work.target.run]
-        faults: list[OSError] = []
+    def _store_late(
+        self, target: Target, receipt: Receipt, outputs: Sequence[OutputFile], fault: OSError
+    ) -> OSError | None:
+        """Store the result from its places as soon as there is room; it is recorded before, since that may take hours.
 
-        def put() -> None:
-            try:
-                store.put(work.key, paths, outputs, time.time() - work.start, target.name)
-            except OSError as error:
-                faults.append(error)
-                raise
-
-        with suppress(OSError, BuildStopping):
-            self.with_room(target, put)
-            return None
-        return faults[-1]
+        So a kill meanwhile costs nothing that was paid.  Nobody recalls the result then, but here it is fresh."""
+        self.with_room(target, lambda: self.receipts[target.run].append([done_line(target.name, receipt)]))
+        pauses, left = Pauses(target.limits.patience or 0.0), fault
+        with suppress(BuildStopping):
+            while left.errno in NO_ROOM and self._await_room(target, describe_unwritten(left), pauses):
+                if (again := self._store_result(target, receipt, target.outputs, outputs)) is None:
+                    return None
+                left = again
+        return left
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

@@ -623,7 +623,10 @@ def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_di
         )
 
 
-def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_end_while_the_store_waits_for_room_loses_no_result(
+    small_disk: Project, tmp_path: Path, number: signal.Signals
+) -> None:
     """Only the store is on the disk that is full."""
     search = Search(Project(tmp_path / "project"), {"1win": "gain=14"}, patience="1h", store=str(small_disk.root / "s"))
     project, ballast = search.project, small_disk.root / "ballast"
@@ -631,7 +634,7 @@ def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk:
     project.write("list.hook", f'head -c 99000000 /dev/zero > "{ballast}" 2> "$LIST.err"\n')
     with project.popen("run", "x") as build:
         assert "sweep: " in wait_for_line(build, "waits: ")
-        build.send_signal(signal.SIGINT)
+        build.send_signal(number)
         build.communicate(timeout=PATIENCE)
     measured = [line for line in search.executed() if line.startswith("sweep")]
     assert measured
