@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from kit.building import ends, until
-from kit.project import PATIENCE, Project
+from kit.project import COPPICE, PATIENCE, Project, environment
 from kit.searches import TESTED, Search, adding, agent, command, idea
 
 from pipeline.git.command import GitProblem, git
+from pipeline.machine.lock import lock_runs
 from pipeline.store.receipts import Receipts
 
 
@@ -531,7 +532,8 @@ def test_a_retry_does_what_failed_again_and_nothing_else(project: Project) -> No
     search.build()
     assert search.summary("d0.n0.i1")["status"] == "failed"
     search.executed()
-    dry = project.call("retry", "x", "--dry-run")
+    with chdir(search.root), lock_runs(["x"]):
+        dry = project.call("retry", "x", "--dry-run")  # also beside a build
     assert dry.code == 0
     assert "x: 1 evaluation failed and is done again\n  d0.n0.i1: " in dry.out
     assert "about 1 call, 0.00 USD" in dry.out
@@ -560,6 +562,16 @@ def test_a_retry_that_is_refused_has_forgotten_nothing(project: Project, refusal
     assert (said.code, refusal in said.err, said.out) == (code, True, ""), said
     assert project.read("runs/x/.coppice/receipts") == before
     assert search.summary("d0.n0.i1")["status"] == "failed"
+
+
+def test_a_retry_that_could_not_forget_is_no_event(project: Project) -> None:
+    search = failing_search(project)
+    search.build()
+    size = (search.root / "runs/x/.coppice/receipts").stat().st_size
+    limited = ["sh", "-c", f'ulimit -f {size // 512}; exec "$@"', "sh", *COPPICE, "retry", "x"]
+    said = subprocess.run(limited, cwd=search.root, env=environment({}), capture_output=True, text=True, check=False)
+    assert (said.returncode, "receipts: File too large" in said.stderr) == (1, True), said
+    assert not (search.root / "runs/x/steering.jsonl").exists()
 
 
 @pytest.mark.parametrize(
