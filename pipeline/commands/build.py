@@ -162,7 +162,9 @@ def build_locked(
         graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
         wanted, todo, paused = admit_targets(session, words)
         for run in paused:
-            sys.stderr.write(f"coppice: {_paused_text(session, run)}: nothing of it is started; {_resume_text(run)}\n")
+            sys.stderr.write(
+                f"coppice: {_paused_text(session, run)}: nothing of it is started; {_resume_text([run])}\n"
+            )
         session.prepare()
         _warn_unset(session, todo)
         at_once = job_count(params["num_process"], plans)
@@ -185,7 +187,8 @@ def build_locked(
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
         code = _run_and_save(session, runner, selection)
     if paused and not code:
-        return refuse(f"left out: {join_names(paused)}, which is paused; {_resume_text(paused[0])}", LOCKED)
+        verb = "is" if len(paused) == 1 else "are"
+        return refuse(f"left out: {join_names(paused)}, which {verb} paused; {_resume_text(paused)}", LOCKED)
     return code
 
 
@@ -225,7 +228,8 @@ def admit_targets(
     held = session.graph.downstream(i for i in todo if targets[i].run in paused)
     wanted = {i for i in wanted - held if targets[i].run not in paused}
     if not wanted:
-        raise RunPaused(f"{_paused_text(session, paused[0])}: nothing was started; {_resume_text(paused[0])}")
+        which = "; ".join(_paused_text(session, run) for run in paused)
+        raise RunPaused(f"{which}: nothing was started; {_resume_text(paused)}")
     return wanted, session.stale(wanted), paused
 
 
@@ -246,8 +250,9 @@ def _paused_text(session: BuildSession, run: str) -> str:
     return f"run {run} is paused since {time.strftime('%Y-%m-%d %H:%M:%S %z', time.localtime(request['at']))}"
 
 
-def _resume_text(run: str) -> str:
-    return f"`coppice resume {run}` lets it go on"
+def _resume_text(runs: Sequence[str]) -> str:
+    commands = join_names([f"`coppice resume {run}`" for run in runs])
+    return f"{commands} {'lets it' if len(runs) == 1 else 'let them'} go on"
 
 
 def _warn_unset(session: BuildSession, todo: set[int]) -> None:
