@@ -7,11 +7,11 @@ States of a target:
     taken     -> untold      the same, but what reads from it waits until followers have heard of it
     untold    -> handed in   `release_told`
     taken     -> given up    `give_up`: nothing is known of how it ended
-    taken     -> set aside   `set_aside`: another thread makes the same key
-    set aside -> todo        that key is made
+    taken     -> busy        `note_busy`: another thread makes the same key
+    busy      -> todo        that key is made
     todo      -> held        it costs, and its run is paused
     held      -> todo        the run goes on
-    taken     -> crowded     `set_aside_asker`: it would ask a model, and as many do, or wait for one, as may
+    taken     -> crowded     `note_crowded`: it would ask a model, and as many do, or wait for one, as may
     crowded   -> todo        one of its run has ended
     taken     -> lending     `lend_place`: it waits for what is out, and others may have its place
     lending   -> taken       `take_back`: there is a place for it again, and its run is not paused
@@ -65,7 +65,7 @@ class Board:
         self._running, self._threads, self._places = 0, threads, threads
         self._news: list[News] = []
         self._ignored: set[int] = set()
-        self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
+        self._busy: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
         self._announced: set[int] = set()
         self._untold: dict[int, bool] = {}  # and if it ended well
         self._told: dict[int, bool] = {}
@@ -134,10 +134,10 @@ class Board:
         with self._changed:
             self._free_place(i)
 
-    def set_aside(self, i: int, key: str) -> None:
+    def note_busy(self, i: int, key: str) -> None:
         """Set a target aside while another thread makes the same key; it holds neither a place nor a thread."""
         with self._changed:
-            self._aside.setdefault(key, []).append(i)
+            self._busy.setdefault(key, []).append(i)
             self._free_place(i)
 
     def admit_asker(self, target: Target) -> bool:
@@ -152,7 +152,7 @@ class Board:
             self._announce(i)
             return True
 
-    def set_aside_asker(self, i: int) -> None:
+    def note_crowded(self, i: int) -> None:
         """Set a target aside that may not ask now; it holds neither a place nor a thread."""
         with self._changed:
             self._crowded.add(i)
@@ -258,8 +258,8 @@ class Board:
             j = min(beside)
             self._crowded.discard(j)  # if it asks nobody after all, its own end frees the next
             self._schedule.make_ready(j)
-        for key in [key for key in self._aside if key not in self._session.maker.making]:
-            for j in self._aside.pop(key):
+        for key in [key for key in self._busy if key not in self._session.maker.making]:
+            for j in self._busy.pop(key):
                 self._schedule.make_ready(j)
         self._changed.notify(max(0, self._schedule.ready_count() - 1))  # this thread takes one itself
 

@@ -237,10 +237,10 @@ class RoomRunner(Runner):  # type: ignore[misc]
             outcome = maker.make(target)
             maker.with_room(target, lambda: self._board.hand_in(i, outcome))
         except Busy as busy:
-            self._board.set_aside(i, busy.key)
+            self._board.note_busy(i, busy.key)
             return
         except Crowded:
-            self._board.set_aside_asker(i)
+            self._board.note_crowded(i)
             return
         except BaseException as error:  # noqa: BLE001 - raised by the main thread
             if not isinstance(error, BuildStopping):

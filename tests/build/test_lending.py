@@ -79,7 +79,7 @@ def test_what_may_not_ask_in_a_paused_run_keeps_no_other_run_from_asking(project
             if board.admit_asker(session.graph.targets[i]):
                 board.lend_place(i)
             else:
-                board.set_aside_asker(i)
+                board.note_crowded(i)
         board.take_back(a)
         board.hand_in(a, Outcome(BUILT))
         append_request("x", PAUSED)
