@@ -69,7 +69,7 @@ def role(client: str) -> dict[str, Any]:
     """A role of a spec by the product's own recipe; the program is found by PATH."""
     recipe = RECIPES[client]
     priced = {"price": recipe.price} if recipe.price else {}
-    passed = {} if "TMPDIR" in clients.RECIPES[client].own else {"pass": ["TMPDIR"]}
+    passed = {} if "TMPDIR" in clients.RECIPES[client].scratch else {"pass": ["TMPDIR"]}
     return {"backend": client, "model": recipe.model, "timeout": "3m", **passed, **priced}
 
 

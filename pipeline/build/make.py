@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import zip_longest
-from queue import SimpleQueue
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
@@ -38,7 +37,7 @@ from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome, Wait
 from pipeline.errors import NO_ROOM
 from pipeline.machine.failures import describe_unwritten, with_full_disk
 from pipeline.machine.job import Job, NoRoom, SharedResources, Stage, StageFailed, StageOutage, Workers
-from pipeline.machine.patience import Pauses, sleep_until
+from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
 from pipeline.store.receipts import Receipts, done_line
@@ -191,11 +190,7 @@ class Maker:
 
     def _await_room(self, target: Target, why: str, pauses: Pauses) -> bool:
         """Wait for room on a disk; False when patience is over."""
-        if (seconds := pauses.next_pause()) is None:
-            return False
-        self.say(target, Wait(target.stage, "disk full", why, seconds))
-        sleep_until(self.processes, SimpleQueue(), seconds)
-        return True
+        return pauses.wait(self.processes, partial(self.say, target), target.stage, "disk full", why)
 
     def _attempt(self, work: TargetWork, start: int, waits: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         """Run the stage once and keep what it made.  `start`: the number of its starts; `waits`: those without room."""

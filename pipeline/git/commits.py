@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha1
 from typing import NamedTuple
@@ -200,12 +200,18 @@ def commit_worktree(worktree: Worktree, parent: str, message: str, rules: Leavin
 
 
 def commit_without_leavings(
-    worktree: Worktree, parent: str, message: str, rules: Leavings = LEAVINGS
+    worktree: Worktree,
+    parent: str,
+    message: str,
+    rules: Leavings = LEAVINGS,
+    check: Callable[[bytes], object] | None = None,
 ) -> tuple[Candidate, list[str]]:
-    """Commit a worktree; with the new folders of junk and the new files that are left out for their size."""
+    """Commit a worktree; with the new folders of junk and the new files that are left out for their size.
+
+    `check` sees what is new before any of it is written, and may raise CandidateProblem."""
     with _scratch_path(worktree.admin) as index:
         seen = _Survey(rules)
-        tree, large = _tree_of(worktree, checked_sha(parent), index, seen)
+        tree, large = _tree_of(worktree, checked_sha(parent), index, seen, check)
         left = [*large, *(_junk_folders(worktree, index, rules) if seen.has_junk else [])]
     return _candidate(worktree.repo, tree, parent, message), sorted(left)
 
@@ -241,8 +247,7 @@ def _junk_folders(worktree: Worktree, index: str, rules: Leavings) -> list[str]:
 def _too_large(worktree: Worktree, index: str, rules: Leavings) -> list[str]:
     """New files that are too large, or too much together: then the largest."""
     sizes: dict[str, int] = {}
-    listed = worktree.git(*_excluding(worktree, rules), "ls-files", "-z", "--others", "--exclude-standard", index=index)
-    for name in split_names(listed):
+    for name in _new_files(worktree, index, rules):
         with suppress(OSError):  # gone meanwhile, or the folder of a repository
             about = os.lstat(f"{worktree.path}/{name}")
             sizes[name] = about.st_size if stat.S_ISREG(about.st_mode) else 0
@@ -255,6 +260,11 @@ def _too_large(worktree: Worktree, index: str, rules: Leavings) -> list[str]:
     return large
 
 
+def _new_files(worktree: Worktree, index: str, rules: Leavings) -> list[str]:
+    asked = ("ls-files", "-z", "--others", "--exclude-standard")
+    return split_names(worktree.git(*_excluding(worktree, rules), *asked, index=index))
+
+
 def _excluding(worktree: Worktree, rules: Leavings) -> tuple[str, ...]:
     """The setting by which git ignores the folders that the rules add; the usual ones are in every repository."""
     if not rules.folders:
@@ -264,7 +274,20 @@ def _excluding(worktree: Worktree, rules: Leavings) -> tuple[str, ...]:
     return ("-c", f"core.excludesFile={path}")
 
 
-def _tree_of(worktree: Worktree, parent: str, index: str, seen: _Survey) -> tuple[str, list[str]]:
+def _show_new(worktree: Worktree, index: str, names: Iterable[str], check: Callable[[bytes], object]) -> None:
+    """Show what a commit would add: the lines of changed files, and all of each new one with its name."""
+    form = ("-p", "--text", "--no-ext-diff", "--no-textconv", "--diff-filter=d")
+    check(worktree.git("diff-files", *form, index=index))
+    for name in names:
+        check(os.fsencode(name))
+        path = f"{worktree.path}/{name}"
+        with suppress(OSError):  # gone meanwhile, or the folder of a repository
+            check(os.fsencode(os.readlink(path)) if os.path.islink(path) else read_bytes(path))
+
+
+def _tree_of(
+    worktree: Worktree, parent: str, index: str, seen: _Survey, check: Callable[[bytes], object] | None
+) -> tuple[str, list[str]]:
     """The tree of a worktree, written; and the new files that are too large for it."""
     repositories_within = make_removable(worktree.path, seen.look)
     if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
@@ -278,6 +301,9 @@ def _tree_of(worktree: Worktree, parent: str, index: str, seen: _Survey) -> tupl
         _take_in_repositories(worktree, index)
     with _candidate_problems("the files cannot be committed"):
         large = _too_large(worktree, index, seen.rules) if seen.may_be_large else []
+    if check:
+        _show_new(worktree, index, {*_new_files(worktree, index, seen.rules)} - {*large}, check)
+    with _candidate_problems("the files cannot be committed"):
         paths = [f":(exclude,top,literal){name}" for name in large]
         adding = ("add", "--all", *(["--", ":(top)", *paths] if paths else []))
         worktree.git(*_excluding(worktree, seen.rules), *adding, index=index)

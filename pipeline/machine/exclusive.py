@@ -1,14 +1,13 @@
 """Having the machine for oneself: a lock that all builds of a user share, for commands that time things.
 
-That nothing of the same build runs beside such a command is the schedule's business.  The lock is the system's, in the
-user's temporary folder: it ends with the process that has it, however that ends.  Its file says for which target it is
-held."""
+That nothing of the same build runs beside such a command is the schedule's business.  The lock is the system's: it ends
+with the process that has it, however that ends.  Its place is the same for all builds of a user, whatever their
+temporary folders are.  Its file says for which target it is held."""
 
 from __future__ import annotations
 
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from pipeline.machine.process import BuildStopping
 from pipeline.store.flock import lock_file, wait_for_lock
 
 LONGEST_NOTE = 300
+LOCK_FOLDER = f"/tmp/coppice-{os.getuid()}"
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def exclusive_machine(job: Job) -> Iterator[None]:
         yield
         return
     begun = time.monotonic()
-    with lock_file(f"{_lock_folder()}/exclusive") as lock:
+    with lock_file(f"{own_folder(LOCK_FOLDER)}/exclusive") as lock:
         if not wait_for_lock(lock, lambda: job.processes.stopping, lambda who: _say_waiting(job, lock, who)):
             raise BuildStopping
         job.add_wait(time.monotonic() - begun)
@@ -40,16 +40,15 @@ def exclusive_machine(job: Job) -> Iterator[None]:
 def _say_waiting(job: Job, lock: int, who: str) -> None:
     pid, _, target = os.pread(lock, LONGEST_NOTE, 0).decode(errors="replace").partition(" ")
     if target and f"process {pid} " in who:  # otherwise it is not of whoever has the lock now
-        who = f"{printable_line(target, LONGEST_NOTE)}, {who},"
-    job.say(f"waits for the machine, which is kept by {who} for something exclusive")
+        who = f"{printable_line(target, LONGEST_NOTE)} (process {pid})"
+    job.say(f"waits: {who} has the machine to itself")
 
 
-def _lock_folder() -> str:
-    """The folder of the lock.  Anybody may write beside it, so it must be this user's and no link."""
-    folder = f"{tempfile.gettempdir()}/coppice-{os.getuid()}"
+def own_folder(folder: str) -> str:
+    """The folder, made where there is none.  Anybody may write beside it, so it must be this user's and no link."""
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise StageFailed(f"{folder} is not a folder of this user; remove it, or set TMPDIR to another folder", 2)
+        raise StageFailed(f"{folder} is not a folder of this user; it has to be removed", 2)
     return folder

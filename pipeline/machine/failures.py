@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import NamedTuple
@@ -57,7 +56,7 @@ def describe_unwritten(error: OSError) -> str:
 def full_disk(paths: Iterable[str], scratch: bool = True) -> str:
     """Describe a full disk among those that are written to, by a command also for `scratch`; empty if none is."""
     places = (*paths, _SCRATCH) if scratch else paths
-    return next((describe_room(path) for path in places if _free_bytes(path) < _FULL), "")
+    return next((describe_room(path) for path in places if _is_full(path)), "")
 
 
 @contextmanager
@@ -96,18 +95,26 @@ def with_full_disk(why: str, paths: Iterable[str]) -> str:
     """Add to `why` that a disk written to is full, if so: the command may have had no room to say it in its log."""
     places = {_mount_point(path): path for path in (*paths, _SCRATCH)}
     said = any(os.strerror(number) in why for number in NO_ROOM)
-    full = [path for path in places.values() if _free_bytes(path) < _FULL] or [*places.values()][: int(said)]
+    full = [path for path in places.values() if _is_full(path)] or [*places.values()][: int(said)]
     return "; ".join([why, *map(describe_room, full)])
 
 
 def describe_room(path: str) -> str:
-    free = _free_bytes(path) // 1024
-    return f"the file system at {_mount_point(path)} has {free} kB left: make room there, and build again"
+    free = _free_bytes(path)
+    room = "no room" if free is None else f"{free // 1024} kB"
+    return f"the file system at {_mount_point(path)} has {room} left: make room there, and build again"
 
 
-def _free_bytes(path: str) -> int:
-    """Free bytes; 0 where no more files can be made."""
+def _is_full(path: str) -> bool:
+    free = _free_bytes(path)
+    return free is not None and free < _FULL
+
+
+def _free_bytes(path: str) -> int | None:
+    """Free bytes; 0 where no more files can be made, None where the file system tells no sizes."""
     found = os.statvfs(_mount_point(path))
+    if not found.f_blocks:
+        return None
     return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0
 
 
@@ -116,18 +123,6 @@ def _mount_point(path: str) -> str:
     while not os.path.ismount(path):  # nor is what is not there
         path = os.path.dirname(path)
     return path
-
-
-class FailureFacts(NamedTuple):
-    """Facts about a failure while something worked for a candidate."""
-
-    ended: Exit = Exit(0)
-    asked: bool = False  # it was a role that gives an answer; otherwise a command that measures the candidate
-    missing: bool = False  # there is no such program as the spec names
-    status: int | None = None  # of HTTP, where a server or a tool gives one; 0 for no connection
-    code: str = ""  # the service's own word for the error, such as `insufficient_quota`
-    garbled: bool = False  # the answer does not follow the protocol
-    said: str = ""  # the tool's own message, if it blames its service
 
 
 class Outage(NamedTuple):
@@ -147,114 +142,17 @@ def signal_of(ended: Exit) -> int:
     return -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 128 + signal.NSIG else 0
 
 
-# Outages that show in how a program ended, in the order in which they are looked at.
-_ENDS: tuple[tuple[Callable[[FailureFacts], bool], Outage], ...] = (
-    (lambda it: it.missing, Outage("missing", "the program is not there")),
-    (
-        lambda it: not it.ended.timed_out and signal_of(it.ended) in FROM_OUTSIDE,
-        Outage("killed", "it was killed from outside, as for want of memory"),
-    ),
-    (lambda it: it.asked and it.ended.timed_out, Outage("time-out", "there was no answer in time")),
-    (
-        lambda it: it.asked and it.ended.code in (NOT_FOUND, NOT_EXECUTABLE),
-        Outage("missing", "what it was to start cannot be started"),
-    ),
-)
-_NOT_NOW = Outage("server", "it says that it cannot work now")
-_GARBLED = Outage("malformed", "what came back is no answer of the service")
+def find_outage(ended: Exit, asked: bool = False, missing: bool = False) -> Outage | None:
+    """The outage that shows in how a program ended; None where that is the candidate's own.
 
-# A service's own words for its errors.  Kinds by the whole code, by the text of a message, by the status of HTTP: what
-# is more exact comes first.  Credit comes before the status: services say 400, 403 or 429 for it.
-SERVICE_CODES = {
-    "insufficient_quota": "credit",
-    "billing_hard_limit_reached": "credit",
-    "billing_not_active": "credit",
-    "billing_error": "credit",
-    "insufficient_balance": "credit",
-    "rate_limit_error": "rate limit",
-    "rate_limit_exceeded": "rate limit",
-    "ratelimiterror": "rate limit",
-    "resource_exhausted": "rate limit",
-    "usage_limit_reached": "rate limit",
-    "overloaded_error": "overload",
-    "overloaded": "overload",
-    "unavailable": "overload",
-    "serviceunavailableerror": "overload",
-    "authentication_error": "login",
-    "authenticationerror": "login",
-    "invalid_api_key": "login",
-    "permission_error": "login",
-    "permission_denied": "login",
-    "permissiondeniederror": "login",
-    "unauthenticated": "login",
-    "providerautherror": "login",
-    "not_found_error": "missing",
-    "notfounderror": "missing",
-    "model_not_found": "missing",
-    "api_error": "server",
-    "server_error": "server",
-    "internal": "server",
-    "internalservererror": "server",
-    "badgatewayerror": "server",
-    "apierror": "server",
-    "timeout_error": "server",
-    "deadline_exceeded": "server",
-    "timeout": "network",
-    "apiconnectionerror": "network",
-}
-_CREDIT = re.compile(
-    r"credit|billing|current quota|insufficient[ _](?:funds|balance|quota)|payment required|spend(?:ing)? limit", re.I
-)
-_WORDS = tuple(
-    (re.compile(words, re.IGNORECASE), kind)
-    for words, kind in (
-        (r"rate.?limit|usage.limit|too many requests|quota|resource.?exhausted", "rate limit"),
-        (r"overloaded|at capacity|service unavailable", "overload"),
-        (
-            r"api.?key|authenticat|unauthori[sz]ed|permission_error|permission.denied|/login|log ?in\b|logged in|oauth",
-            "login",
-        ),
-        (r"(?:internal )?server.error|bad gateway|api_error\b", "server"),
-        (r"connect|network|ECONN|ENOTFOUND|ETIMEDOUT|timed? ?out", "network"),
-    )
-)
-_PLAIN = 3  # of them: also beside a status that says nothing of the service
-_STATUSES = {
-    0: "network", 401: "login", 402: "credit", 403: "login", 404: "missing", 407: "network", 408: "network",
-    425: "rate limit", 429: "rate limit", 503: "overload", 529: "overload",
-}  # fmt: skip
-
-
-def _service_kind(failure: FailureFacts) -> str:
-    """The kind of outage of a service, by its own words and statuses; empty where it blames something else."""
-    status, code = failure.status, failure.code.lower()
-    named = SERVICE_CODES.get(code, "")
-    if named == "credit" or (_CREDIT.search(failure.said) and (status is None or status < 500)):
-        return "credit"
-    by_status = "" if status is None else _STATUSES.get(status, "server" if status >= 500 else "")
-    if by_status or named:
-        return by_status if by_status not in ("", "server") else named or by_status
-    words = _WORDS if status is None else _WORDS[:_PLAIN]
-    return next((kind for pattern, kind in words if pattern.search(failure.said)), "")
-
-
-def refusal_text(kind: str) -> str:
-    """An outage of a service in words: one that cannot be reached has refused nothing."""
-    return "the service cannot be reached" if kind == "network" else f"the service refuses ({kind})"
-
-
-def find_outage(failure: FailureFacts) -> Outage | None:
-    """The outage that a failure is; None where it is the candidate's own."""
-    if found := next((outage for fits, outage in _ENDS if fits(failure)), None):
-        return found
-    if kind := _service_kind(failure):
-        return Outage(kind, refusal_text(kind))
-    if failure.asked and failure.ended.code == NOT_NOW:
-        return _NOT_NOW
-    return _GARBLED if failure.garbled else None
-
-
-def outage_reason(failure: FailureFacts) -> str:
-    """Reason why a failure is an outage; empty where it is the candidate's own."""
-    found = find_outage(failure)
-    return found.why if found else ""
+    `asked`: it was a role that gives an answer, otherwise a command that measures the candidate.  `missing`: there is
+    no such program as the spec names."""
+    if missing:
+        return Outage("missing", "the program is not there")
+    if ended.timed_out:
+        return Outage("time-out", "there was no answer in time") if asked else None
+    if signal_of(ended) in FROM_OUTSIDE:
+        return Outage("killed", "it was killed from outside, as for want of memory")
+    if asked and ended.code in (NOT_FOUND, NOT_EXECUTABLE):
+        return Outage("missing", "what it was to start cannot be started")
+    return None

@@ -16,7 +16,7 @@ a result."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -27,9 +27,8 @@ from pipeline.machine.job import Job, StageOutage
 from pipeline.machine.process import BuildStopping, Processes
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-FIRST_ASKED_PAUSE = (
-    0.01  # at least, however little a service asks for: else one that asks for none has a storm of tries
-)
+# At least, however little a service asks for: else one that asks for none has a storm of tries.
+FIRST_ASKED_PAUSE = 0.01
 
 
 class RefusedTry(NamedTuple):
@@ -66,8 +65,22 @@ def trouble_after(before: Trouble | None, refusal: RefusedTry, now: float, patie
     return Trouble(since, tries, now + pause, refusal)
 
 
+def trouble_after_turn(
+    before: Trouble | None, known: Trouble | None, refusal: RefusedTry, now: float, patience: float
+) -> Trouble:
+    """Knowledge of a service after a try failed that began when `before` was known; `known`: what is by now.
+
+    Where others have failed since, it tells nothing new but how long the service asks to wait."""
+    failed = trouble_after(known, refusal, now, patience)
+    if known is None or (before is not None and (known.tries, known.since) == (before.tries, before.since)):
+        return failed
+    if known.over or refusal.after is None:
+        return known
+    return known._replace(until=max(known.until, failed.until), over=failed.over)
+
+
 class ServiceTurn:
-    """ServiceTurn of one caller to try a service; it tells what came of that."""
+    """Turn of one caller to try a service; it tells what came of that."""
 
     def __init__(self, service: Service, job: Job, trouble: Trouble | None) -> None:
         self._service, self._job, self._before = service, job, trouble
@@ -75,13 +88,12 @@ class ServiceTurn:
     def succeeded(self) -> None:
         self._service.note(None)
 
-    def failed(self, refusal: RefusedTry) -> Trouble:
-        """Note a failure; what is known of the service now."""
-        return self._service.note_failure(self._before, refusal, self._job.target.limits.patience or 0.0)
+    def failed(self, refusal: RefusedTry) -> None:
+        self._service.note_failure(self._before, refusal, self._job.target.limits.patience or 0.0)
 
 
 class Service:
-    """Service that may be out, as the callers of one build and of equal patience see it."""
+    """Program or server that may be out, as the callers of one build and of equal patience see it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -141,25 +153,16 @@ class Service:
             self.has_worked |= trouble is None
             self._wake()
 
-    def note_failure(self, before: Trouble | None, refusal: RefusedTry, patience: float) -> Trouble:
-        """Note a failure of a try that began when `before` was known.
-
-        Where others have failed since, it tells nothing new but how long the service asks to wait."""
+    def note_failure(self, before: Trouble | None, refusal: RefusedTry, patience: float) -> None:
+        """Note a failure of a try that began when `before` was known."""
         with self._lock:
-            now, known = time.monotonic(), self._trouble
-            if known is None or (before is not None and known.tries == before.tries and known.since == before.since):
-                self._trouble = trouble_after(known, refusal, now, patience)
-            elif not known.over and refusal.after is not None:
-                asked = trouble_after(known, refusal, now, patience)
-                self._trouble = known._replace(until=max(known.until, asked.until), over=asked.over)
+            self._trouble = trouble_after_turn(before, self._trouble, refusal, time.monotonic(), patience)
             self._wake()
-            assert self._trouble is not None
-            return self._trouble
 
     @property
     def out_since(self) -> float:
         """Time since when it is out; 0 where it works."""
-        return self._trouble.since if self._trouble else 0.0
+        return trouble.since if (trouble := self._trouble) else 0.0
 
     def give_up(self) -> None:
         """Let nobody ask it again."""
@@ -207,6 +210,14 @@ class Pauses:
         now = time.monotonic()
         self._trouble = trouble_after(self._trouble, RefusedTry("", ""), now, self._patience)
         return None if self._trouble.over else round(self._trouble.until - now, 3)
+
+    def wait(self, processes: Processes, say: Callable[[Wait], object], role: str, kind: str, why: str) -> bool:
+        """Say that one waits, and sleep until the next try; False when patience is over."""
+        if (seconds := self.next_pause()) is None:
+            return False
+        say(Wait(role, kind, why, seconds))
+        sleep_until(processes, SimpleQueue(), seconds)
+        return True
 
 
 def sleep_until(processes: Processes, inbox: SimpleQueue[None], seconds: float | None) -> None:

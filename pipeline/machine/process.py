@@ -153,6 +153,7 @@ ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC
 # In the environment of every command, so that what a killed build leaves behind can be found and ended.
 MARK = "COPPICE_FOLDER"
 KILL_AFTER = 3.0
+_LOGIN = re.compile(r"[\w+.-]+://(?P<name>[^/@:]*):?(?P<password>[^/@]*)@")
 IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 
@@ -168,6 +169,12 @@ def set_variables(names: Iterable[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
+def _password_in(address: str) -> str:
+    """The password in an address; what stands there alone is one."""
+    match = _LOGIN.match(address)
+    return match["password"] or match["name"] if match else ""
+
+
 class Environment(NamedTuple):
     """Variables of a command, and those of them whose values must not appear in logs."""
 
@@ -176,7 +183,11 @@ class Environment(NamedTuple):
 
 
 class BuildStopping(Exception):
-    """Refusal to start anything new, because the build is being interrupted."""
+    """Refusal to go on, because the build is being interrupted."""
+
+
+class NotBegun(BuildStopping):
+    """Refusal to start anything new: nothing of it was begun."""
 
 
 class Processes:
@@ -199,10 +210,15 @@ class Processes:
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
-    def environment(self, run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> Environment:
-        """Environment of a step of `run`."""
-        secrets = set_variables(passed)
-        return Environment({**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets)
+    def environment(
+        self, run: str, fixed: Mapping[str, str], passed: Sequence[str], plain: Sequence[str] = ()
+    ) -> Environment:
+        """Environment of a step of `run`.  Values of `passed` are secrets; of `plain`, addresses and settings, only the
+        password in an address is one."""
+        secrets, settings = set_variables(passed), set_variables(plain)
+        variables = {**self._base, **settings, **secrets, **fixed, MARK: self._marks[run]}
+        passwords = {name: each for name, value in settings.items() if (each := _password_in(value))}
+        return Environment(variables, {**passwords, **secrets})
 
     def run(
         self,
@@ -259,7 +275,7 @@ class Processes:
     ) -> Popen[bytes]:
         with confined.ready() if confined else nullcontext(call) as within, self._lock:
             if self.stopping:
-                raise BuildStopping
+                raise NotBegun
             if self._guard is None:
                 self._guard = start_guard([*self._marks.values()], self._locks)
             options = {"stdin": subprocess.DEVNULL, **options}
@@ -290,7 +306,7 @@ class Processes:
         self._wakes.append(wake)
         try:
             if self.stopping:  # looked at after `wake` is known: no stop comes between
-                raise BuildStopping
+                raise NotBegun
             yield
         finally:
             self._wakes.remove(wake)

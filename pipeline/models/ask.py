@@ -6,7 +6,6 @@ answers to the same prompts, with their cost then; any other prompt is an error.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -20,7 +19,6 @@ from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.process import (
     BuildStopping,
-    Environment,
     Exit,
     copy_redacted,
     redact_text,
@@ -54,6 +52,7 @@ from pipeline.models.contract import (
 )
 from pipeline.models.endpoints import PROTOCOLS, ask_endpoint
 from pipeline.store.files import write_all
+from pipeline.store.folders import delete_tree
 
 TIMEOUT = 3600.0
 # So much of what a program prints is read and logged; of more, the first and the last part.
@@ -61,26 +60,35 @@ LONGEST_OUTPUT = 8 * 1024 * 1024
 _KEPT_PART = 256 * 1024
 
 
-Cost = tuple[Usage, float]
-
-
 class Printed(NamedTuple):
-    """Traces of a program: its end, standard output and error, answer file; `cut`: it printed more."""
+    """Traces of a program: its end, standard output and error, answer file, and what secrets they may hold.
+
+    `cut`: it printed more; `too_much`: what of it was too large to be read, in words."""
 
     ended: Exit
     text: str
     errors: str
     answer: str | None
+    seconds: float
+    secrets: Mapping[str, str]
     cut: bool
+    too_much: str
+
+
+class Reply(NamedTuple):
+    """An answer as it was found in the traces of a program (None: there is none at `place`), and what it cost."""
+
+    text: str | None
+    place: str
+    usage: Usage
+    is_whole: bool = True
 
 
 def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a command.  Its answer is what it printed, its answer file, or the text at a path of printed JSON."""
     call = Invocation(backend["run"], backend.get("env", {}), backend.get("pass", ()))
     paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
-    env = desk.processes.environment(desk.run, call.env, call.passed)
-    began = time.monotonic()
-    printed = _run(backend, call, question, desk, env)
+    printed = _run(backend, call, question, desk)
     documents = json_documents(printed.text) if paths else []
     usage, unsure = usage_in(documents, paths, backend.get("price"))
     if paths and unsure:
@@ -89,24 +97,22 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
     place = "in {answer_file}"
     if "text" in paths:
         text, place = last_value_at(paths["text"][0], documents), f"at '{paths['text'][0]}' of what it printed"
-    answer = text if isinstance(text, str) else None
-    return _checked_answer(backend, question, printed, env, answer, place, (usage, time.monotonic() - began))
+    reply = Reply(text if isinstance(text, str) else None, place, usage)
+    return _checked_answer(backend, question, printed, reply)
 
 
 def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a client by its recipe, and remove what it leaves in the working folder."""
     recipe = RECIPES[backend["backend"]]
     caged = bool(desk.hidden and landlock_version())
-    variables = set_variables((*recipe.keys, *recipe.urls, *recipe.own, *NETWORK))
+    variables = set_variables((*recipe.keys, *recipe.urls, *recipe.scratch, *NETWORK))
     call = invocation_of(backend, question.role, caged, variables)
-    env = desk.processes.environment(desk.run, call.env, call.passed)
     before = _litter(question.folder, call)
-    began = time.monotonic()
     try:
-        printed = _run(backend, call, question, desk, env)
+        printed = _run(backend, call, question, desk)
     finally:
         for path in _litter(question.folder, call) - before:
-            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+            _remove_litter(path, question)
     reading = recipe.read(printed.text, printed.answer)
     if printed.cut:  # what it spent may stand in the part that was left out
         reading = reading._replace(amounts={})
@@ -115,8 +121,7 @@ def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> A
         _log(question, f"usage, in what {backend['backend']} printed: {'; '.join(unsure)}")
     # Without a word a coder's work is the change all the same.
     text = "" if reading.text is None and question.role == CODER else reading.text
-    cost = (usage, time.monotonic() - began)
-    return _checked_answer(backend, question, printed, env, text, "in what it printed", cost)
+    return _checked_answer(backend, question, printed, Reply(text, "in what it printed", usage, reading.is_whole))
 
 
 def _usage_of(reading: Reading, backend: BackendKeys) -> tuple[Usage, list[str]]:
@@ -130,16 +135,25 @@ def _litter(folder: str, call: Invocation) -> set[str]:
     return {path for pattern in call.litter for path in glob(os.path.join(escape(folder), pattern))}
 
 
+def _remove_litter(path: str, question: Question) -> None:
+    """Remove what a client has left; what it still writes to may stay: its answer was paid for."""
+    try:
+        delete_tree(path)
+    except OSError as error:
+        _log(question, f"left in the working folder: {error}")
+
+
 def _log(question: Question, text: str) -> None:
     with lacking_room(), open(question.log, "ab") as log:
         log.write(f"{text}\n".encode(errors="replace"))
 
 
-def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, env: Environment) -> Printed:
+def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext) -> Printed:
     """Run a program.  Files of the call stay out of the coder's folder, which is the change.
 
     The prompt is none of its words: a text that starts with `-` would be an option."""
     timeout, places = backend.get("timeout", TIMEOUT), {"project": os.getcwd(), "model": backend.get("model", "")}
+    env, began = desk.processes.environment(desk.run, call.env, call.passed, call.plain), time.monotonic()
     with TemporaryDirectory(prefix="coppice-", ignore_cleanup_errors=True) as scratch, ExitStack() as closed:
         prompt, answer = f"{scratch}/prompt.md", f"{scratch}/answer.md"
         write_all(prompt, question.prompt.encode(errors="replace"))
@@ -172,17 +186,20 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
         if desk.processes.stopping:
             raise BuildStopping  # it may have answered our signal by ending well, half done
         out.seek(0)
-        written = _read_answer(answer)
-        return Printed(ended, out.read().decode(errors="replace"), errors, written, cut)
+        written, is_large = _read_answer(answer)
+        too_much = f"it {'printed' if cut else 'wrote'} more than {LONGEST_OUTPUT // 1024 // 1024} MB"
+        texts, seconds = (out.read().decode(errors="replace"), errors, written), time.monotonic() - began
+        return Printed(ended, *texts, seconds, env.secrets, cut, too_much if cut or is_large else "")
 
 
-def _read_answer(path: str) -> str | None:
-    """The answer file; no more of it than of a printed answer counts."""
+def _read_answer(path: str) -> tuple[str | None, bool]:
+    """The answer file, None if there is none; and if it is larger than a printed answer may be, and was not read."""
     if not os.path.isfile(path):
-        return None
+        return None, False
     with open(path, "rb") as file:
         content = file.read(LONGEST_OUTPUT + 1)
-    return None if len(content) > LONGEST_OUTPUT else content.decode(errors="replace")
+    is_large = len(content) > LONGEST_OUTPUT
+    return None if is_large else content.decode(errors="replace"), is_large
 
 
 def _cut_file(file: IO[bytes], start: int = 0) -> bool:
@@ -216,40 +233,31 @@ def _names(words: Sequence[str]) -> set[str | None]:
     return {name for word in words for _, name, _, _ in Formatter().parse(word)}
 
 
-def _checked_answer(
-    backend: BackendKeys,
-    question: Question,
-    printed: Printed,
-    env: Environment,
-    text: str | None,
-    place: str,
-    cost: Cost,
-) -> Answer:
+def _checked_answer(backend: BackendKeys, question: Question, printed: Printed, reply: Reply) -> Answer:
     """The answer, redacted; or the failure of a call, or an outage, which is nobody's failure; both with the cost."""
     program = os.path.basename(backend["run"][0]) if "run" in backend else backend["backend"]
-    safe = None if text is None else redact_text(text, env.secrets)
+    safe = None if reply.text is None else redact_text(reply.text, printed.secrets)
+    cost = (reply.usage, printed.seconds)
     why, code = describe_exit(printed.ended, backend.get("timeout", TIMEOUT))
     complaint = program_complaint(printed.text, printed.errors, backend.get("outage", {}), bool(why), time.time())
-    complaint = complaint._replace(said=redact_text(complaint.said, env.secrets))
-    end = judge_call(printed.ended, complaint)
+    complaint = complaint._replace(said=redact_text(complaint.said, printed.secrets))
+    is_lost = bool(printed.too_much) and (safe is None or len(safe) > _KEPT_PART)
+    end = judge_call(printed.ended, complaint, question.role != CODER and not why and (is_lost or not reply.is_whole))
     last = next((line.strip() for line in reversed((safe or "").split("\n")) if line.strip()), "")
     words = (complaint.said or last) if code in (printed.ended.code, 0) else ""
     said = f": {cut_text(words)}" if words else ""
-    what = f"{program}: {why or 'it ended well'}{said}"
+    what = f"{program}: {why or (printed.too_much if is_lost else '') or 'it ended well'}{said}"
     if end.how == OUT and end.outage:
         kind, spent = end.outage.kind, outage_usage(cost[0], end.outage.kind)
         outage = BackendUnavailable(f"{what}: {end.why}", spent, cost[1], kind, complaint.after)
-        if question.role == CODER and not why and complaint.chatter:
+        if question.role == CODER and not why and complaint.is_plain_text:
             return Answer(safe or "", *cost, backend.get("model", ""), trouble=outage)
         raise outage
     if end.how != ANSWERED:
         reason = f": {end.why}" if end.how == REFUSED or not why else ""
         raise CallFailed(f"{what}{reason}", REFUSAL_STATUS if end.how == REFUSED else code or 1, *cost)
-    if printed.cut and question.role != CODER and safe is not None and len(safe) > _KEPT_PART:
-        what = f"{program}: it printed more than {LONGEST_OUTPUT // 1024 // 1024} MB, which is no answer"
-        raise BackendUnavailable(what, *cost, "malformed")
     if safe is None:
-        raise CallFailed(f"{program}: it ended well but gave no answer {place}", 1, *cost)
+        raise CallFailed(f"{program}: it ended well but gave no answer {reply.place}", 1, *cost)
     return Answer(safe, *cost, backend.get("model", ""))
 
 
@@ -281,7 +289,8 @@ BACKENDS: dict[str, Backend] = {
     "replay": ask_recording,
     "none": ask_nobody,
 }
-PAID = frozenset(BACKENDS) - {"replay", "none"}  # those whose answers may have to be paid
+PROGRAMS = frozenset({"command", *RECIPES})
+PAID = PROGRAMS | {*PROTOCOLS}  # those whose answers may have to be paid
 
 
 def ask(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:

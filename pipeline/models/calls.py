@@ -8,26 +8,27 @@ from __future__ import annotations
 import json
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from pipeline.machine.failures import NOT_NOW
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question, Usage, valid_amount
-from pipeline.store.files import append_lines, whole_lines, write_whole
+from pipeline.store.files import append_lines, whole_lines
 
 CALLS_FILE = "calls.jsonl"
 RETIRED = "calls-"
 ASKED_FILE = "asked.log"  # not *.jsonl: a recording is searched for calls in those
 _NO_CALL = "not a recorded call; mend the line or remove it"
-_TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
+_TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error", "partial")
 FIELD_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": int}
 
 
 class Call(NamedTuple):
     """A call that has ended.  `patch`: a coder's change, in base64.  `exit` is 0 for an answer; else `error` says why.
 
-    It is NOT_NOW where the service was at fault: the cost counts, and it is nobody's failure."""
+    It is NOT_NOW where the service was at fault: the cost counts, and it is nobody's failure.  `partial` and `left_out`
+    are those of the answer, and are written only where there are any."""
 
     key: str
     role: str
@@ -41,6 +42,8 @@ class Call(NamedTuple):
     seconds: float
     exit: int
     error: str
+    partial: str = ""
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_settled(self) -> bool:
@@ -72,7 +75,8 @@ def answered_call(backend: Mapping[str, Any], question: Question, answer: Answer
     role, prompt = question.role, question.prompt
     content = sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
     head = (call_key(role, prompt, question.ground), role, backend["backend"], answer.model, content, prompt)
-    return Call(*head, answer.text, b64encode(patch).decode(), answer.usage, answer.seconds, 0, "")
+    ended = (answer.text, b64encode(patch).decode(), answer.usage, answer.seconds, 0, "")
+    return Call(*head, *ended, answer.partial, answer.left_out)
 
 
 def failed_call(backend: Mapping[str, Any], question: Question, failure: CallFailed | BackendUnavailable) -> Call:
@@ -84,11 +88,13 @@ def recorded_answer(call: Call) -> Answer:
     """The answer of a recorded call; or its failure, raised again."""
     if call.exit or call.error:
         raise CallFailed(call.error, call.exit, call.usage, call.seconds)
-    return Answer(call.text, call.usage, call.seconds, call.model, b64decode(call.patch))
+    patch = b64decode(call.patch)
+    return Answer(call.text, call.usage, call.seconds, call.model, patch, None, call.partial, call.left_out)
 
 
 def call_line(call: Call) -> bytes:
-    return json.dumps({**call._asdict(), "usage": call.usage._asdict()}).encode() + b"\n"
+    told = {name: value for name, value in call._asdict().items() if value or name not in Call._field_defaults}
+    return json.dumps({**told, "usage": call.usage._asdict()}).encode() + b"\n"
 
 
 def read_calls(path: str, key: str = "") -> Iterator[Call]:
@@ -103,17 +109,29 @@ def read_calls(path: str, key: str = "") -> Iterator[Call]:
 
 def _parse_call(line: bytes, where: str) -> Call:
     try:
-        record = json.loads(line)
+        record = {**Call._field_defaults, **json.loads(line)}
         usage = Usage(**record["usage"])
         known = [] if usage.usd is None else [usage.usd]
         amounts = [valid_amount(number) for number in (record["seconds"], *known, *usage[1:])]
         is_call = all(type(record[name]) is kind for name, kind in FIELD_TYPES.items()) and None not in amounts
         b64decode(record["patch"], validate=True)
-        if is_call:
-            return Call(**{**record, "usage": usage})
+        left_out = tuple(record["left_out"])
+        if is_call and all(isinstance(name, str) for name in left_out):
+            return Call(**{**record, "usage": usage, "left_out": left_out})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedCall(f"{where}: {_NO_CALL}") from error
     raise DamagedCall(f"{where}: {_NO_CALL}")
+
+
+def cost_of_calls(calls: Sequence[Call]) -> dict[str, Any]:
+    """The cost of calls together, the failed ones too; `unknown_calls`, if there are any: those of unknown price."""
+    unknown = sum(call.usage.usd is None for call in calls)
+    return {
+        **({"unknown_calls": unknown} if unknown else {}),
+        "usd": sum(call.usage.usd or 0.0 for call in calls),
+        "tokens": sum(call.usage.input_tokens + call.usage.output_tokens for call in calls),
+        "seconds": round(sum(call.seconds for call in calls), 3),
+    }
 
 
 def journals(folder: str) -> list[str]:
@@ -183,17 +201,7 @@ class Calls:
         past = sum(each.startswith(RETIRED) for each in os.listdir(folder))
         os.rename(self.path, os.path.join(folder, f"{RETIRED}{past}.jsonl"))
 
-    def append(self, *calls: Call) -> None:
-        """Append calls, all or none; they are on the disk when this returns."""
+    def append(self, call: Call) -> None:
+        """Append a call; it is on the disk when this returns."""
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        lines = b"".join(map(call_line, calls))
-        if len(calls) == 1:
-            append_lines(self.path, lines, cut=True, durable=True)
-        else:  # a kill may cut one write between two lines
-            write_whole(self.path, self._whole_lines() + lines)
-
-    def _whole_lines(self) -> bytes:
-        if not os.path.exists(self.path):
-            return b""
-        with open(self.path, "rb") as file:
-            return b"".join(whole_lines(file))
+        append_lines(self.path, call_line(call), cut=True, durable=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.models.contract import json_documents, last_value_at, total_amount, value_at
+from pipeline.models.contract import MISSING, json_documents, last_value_at, total_amount, valid_amount, value_at
 
 CODER = "coder"
 
@@ -19,46 +19,45 @@ CODER = "coder"
 class Reading(NamedTuple):
     """The words and numbers in a client's output: its answer (None for none), and numbers by the names in USAGE_NAMES.
 
-    `input_tokens` are all of the prompt; `cached_tokens` are those of them that were read from a cache."""
+    `input_tokens` are all of the prompt; `cached_tokens` are those of them that were read from a cache.  `is_whole`:
+    the client said that it was done."""
 
     text: str | None
     amounts: Mapping[str, float]
+    is_whole: bool = True
 
 
 class Recipe(NamedTuple):
-    """`run`: the words for all roles; `model`: before the model's name; then `edits` or `answers`, by the role.
+    """`run`: the words for all roles; `model`: before the model's name; then those for a coder or another role.
 
-    `caged`: in place of these where we confine the client ourselves.  `ends`: the last words.  `options`: keys of the
-    role that have an option.  `homes`: variables set to a scratch folder with `files` when another one, a key, is set.
-    `own`: variables set to a path in the scratch folder, unless the role has them.  `litter`: files left in the working
-    folder.  `server`: the variable with its server, if it reads no such."""
+    `caged`: in place of these where we confine the client ourselves.  `last_words`: after all others.  `settings`:
+    words that depend on the variables.  `options`: keys of the role that have an option.  `home_with_key`: variables
+    set to a scratch folder with `files` when another one, a key, is set.  `scratch`: variables set to a path in the
+    scratch folder, unless the role has them.  `litter`: files left in the working folder."""
 
     run: tuple[str, ...]
     model: str
-    edits: tuple[str, ...]
-    answers: tuple[str, ...]
+    for_coder: tuple[str, ...]
+    for_others: tuple[str, ...]
     read: Callable[[str, str | None], Reading]
     keys: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     caged: tuple[str, ...] | None = None
-    ends: tuple[str, ...] = ()
+    last_words: tuple[str, ...] = ()
+    settings: Callable[[Mapping[str, str]], Sequence[str]] = lambda _: ()
     options: Mapping[str, str] = {}
     env: Mapping[str, str] = {}
-    homes: Mapping[str, str] = {}
-    own: Mapping[str, str] = {}
+    home_with_key: Mapping[str, str] = {}
+    scratch: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     litter: tuple[str, ...] = ()
-    server: str = ""
-
-    def is_moved(self, variables: Mapping[str, str]) -> bool:
-        """Check if the server is not the public one and has to be named on the command line."""
-        return bool(self.server and variables.get(self.server))
 
 
 class Invocation(NamedTuple):
     """A program as it is started: words with names in braces, and its environment.
 
-    `places`: variables set to a path in its scratch folder, where `files` lie; `litter`: what it leaves in its work."""
+    `passed`: our variables that hold keys; `plain`: those that do not.  `places`: variables set to a path in its
+    scratch folder, where `files` lie; `litter`: what it leaves in its work."""
 
     run: Sequence[str]
     env: Mapping[str, str] = {}
@@ -66,15 +65,28 @@ class Invocation(NamedTuple):
     places: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     litter: Sequence[str] = ()
+    plain: Sequence[str] = ()
 
 
 # Ways to the network, which any client may need.
 NETWORK = ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
 
 
-def _amounts(found: Mapping[str, Sequence[Any]]) -> dict[str, float]:
-    """The sums of what are numbers; a name without any, or with one that cannot be, is left out."""
-    return {name: total for name, values in found.items() if (total := total_amount(values)) is not None}
+# What each turn of a client must tell.
+_NEEDED = ("usd", "input_tokens", "output_tokens")
+
+
+def _turn_sums(turns: Sequence[Any], paths: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """The sums over turns of the numbers at some paths.
+
+    A name is left out if a turn does not tell the first number of what it must tell, or one that cannot be."""
+    sums = {}
+    for name, places in paths.items():
+        told = [[value_at(path, turn) for path in places] for turn in turns]
+        total = total_amount([value for values in told for value in values])
+        if total is not None and (name not in _NEEDED or all(valid_amount(first) is not None for first, *_ in told)):
+            sums[name] = total
+    return sums
 
 
 def _text(value: Any) -> str | None:
@@ -83,39 +95,42 @@ def _text(value: Any) -> str | None:
 
 def _read_claude(printed: str, _written: str | None) -> Reading:
     documents = json_documents(printed)
-    usage = last_value_at("usage", documents)
-    read, made = (value_at(f"cache_{name}_input_tokens", usage) for name in ("read", "creation"))
+    last = {name: last_value_at(name, documents) for name in ("usage", "total_cost_usd")}
+    read, made = (f"usage.cache_{name}_input_tokens" for name in ("read", "creation"))
+    paths = {
+        "usd": ("total_cost_usd",),
+        "input_tokens": ("usage.input_tokens", made, read),
+        "cached_tokens": (read,),
+        "cache_write_tokens": (made,),
+        "output_tokens": ("usage.output_tokens",),
+    }
     return Reading(
         _text(last_value_at("result", documents)),
-        _amounts(
-            {
-                "usd": [last_value_at("total_cost_usd", documents)],
-                "input_tokens": [value_at("input_tokens", usage), made, read],
-                "cached_tokens": [read],
-                "cache_write_tokens": [made],
-                "output_tokens": [value_at("output_tokens", usage)],
-            }
-        ),
+        _turn_sums([last], paths),
+        any(last_value_at(name, documents) is not MISSING for name in ("result", "is_error")),
     )
 
 
 def _read_codex(printed: str, written: str | None) -> Reading:
-    usages = [value_at("usage", each) for each in json_documents(printed) if value_at("type", each) == "turn.completed"]
-    paths = {"input_tokens": "input_tokens", "cached_tokens": "cached_input_tokens", "output_tokens": "output_tokens"}
-    return Reading(written, _amounts({to: [value_at(at, usage) for usage in usages] for to, at in paths.items()}))
+    turns = [each for each in json_documents(printed) if value_at("type", each) == "turn.completed"]
+    paths = {
+        "input_tokens": ("usage.input_tokens",),
+        "cached_tokens": ("usage.cached_input_tokens",),
+        "output_tokens": ("usage.output_tokens",),
+    }
+    return Reading(written, _turn_sums(turns, paths), bool(turns))
 
 
 def _read_gemini(printed: str, _written: str | None) -> Reading:
     document = next((each for each in reversed(json_documents(printed)) if isinstance(each, dict)), {})
     models = value_at("stats.models", document)
-    tokens = [value_at("tokens", model) for model in models.values()] if isinstance(models, dict) else []
     paths = {
-        "input_tokens": ("prompt", "tool"),
-        "cached_tokens": ("cached",),
-        "output_tokens": ("candidates", "thoughts"),
+        "input_tokens": ("tokens.prompt", "tokens.tool"),
+        "cached_tokens": ("tokens.cached",),
+        "output_tokens": ("tokens.candidates", "tokens.thoughts"),
     }
-    found = {to: [value_at(name, each) for each in tokens for name in names] for to, names in paths.items()}
-    return Reading(_text(value_at("response", document)), _amounts(found))
+    amounts = _turn_sums([*models.values()] if isinstance(models, dict) else [], paths)
+    return Reading(_text(value_at("response", document)), amounts, "response" in document)
 
 
 def _read_opencode(printed: str, _written: str | None) -> Reading:
@@ -129,11 +144,10 @@ def _read_opencode(printed: str, _written: str | None) -> Reading:
         "cache_write_tokens": ("tokens.cache.write",),
         "output_tokens": ("tokens.output", "tokens.reasoning"),
     }
-    found = {to: [value_at(path, step) for step in steps for path in names] for to, names in paths.items()}
-    amounts = _amounts(found)
+    amounts = _turn_sums(steps, paths)
     if not amounts.get("usd"):  # it says 0 of a model whose price it does not know
         amounts.pop("usd", None)
-    return Reading(texts[-1] if texts else None, amounts)
+    return Reading(texts[-1] if texts else None, amounts, bool(steps))
 
 
 # What aider prints around the model's words.
@@ -156,15 +170,33 @@ def _scaled(text: str) -> float | None:
 
 def _read_aider(printed: str, _written: str | None) -> Reading:
     """Tokens of all messages, as it rounds them; the cost of the session, which its last message has."""
-    lines = [*_TOKENS.finditer(printed)]
-    found: dict[str, Sequence[Any]] = {
-        "input_tokens": [_scaled(line["sent"]) for line in lines],
-        "cached_tokens": [_scaled(hit[1]) for line in lines if (hit := _HITS.search(line["cache"]))],
-        "cache_write_tokens": [_scaled(made[1]) for line in lines if (made := _WRITES.search(line["cache"]))],
-        "output_tokens": [_scaled(line["received"]) for line in lines],
-        "usd": [float(cost[2].rstrip(".").replace(",", "")) for cost in _SESSION.finditer(printed)][-1:],
-    }
-    return Reading(_CHATTER.sub("", printed).strip() + "\n", _amounts(found))
+    lines, costs = [*_TOKENS.finditer(printed)], [*_SESSION.finditer(printed)]
+    turns = [
+        {
+            "input_tokens": _scaled(line["sent"]),
+            "cached_tokens": _scaled(hit[1]) if (hit := _HITS.search(line["cache"])) else None,
+            "cache_write_tokens": _scaled(made[1]) if (made := _WRITES.search(line["cache"])) else None,
+            "output_tokens": _scaled(line["received"]),
+        }
+        for line in lines
+    ]
+    amounts = _turn_sums(turns, {name: (name,) for turn in turns for name in turn})
+    if costs and len(costs) == len(lines):
+        amounts["usd"] = float(costs[-1][2].rstrip(".").replace(",", ""))
+    return Reading(_CHATTER.sub("", printed).strip() + "\n", amounts)
+
+
+_CODEX_KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
+
+
+def _codex_server(variables: Mapping[str, str]) -> Sequence[str]:
+    """Words for the server of OPENAI_BASE_URL: Codex reads none from the environment."""
+    if not (url := variables.get("OPENAI_BASE_URL")):
+        return ()
+    key = next((name for name in _CODEX_KEYS if variables.get(name)), "")
+    parts = {"name": "coppice", "base_url": url, "wire_api": "responses", **({"env_key": key} if key else {})}
+    setting = ", ".join(f"{name}={json.dumps(value)}" for name, value in parts.items())
+    return ("-c", f"model_providers.coppice={{{setting}}}", "-c", "model_provider=coppice")
 
 
 _GEMINI_SETTINGS = {
@@ -190,11 +222,11 @@ RECIPES: dict[str, Recipe] = {
         ("--sandbox", "workspace-write"),
         ("--sandbox", "read-only"),
         _read_codex,
-        ("CODEX_API_KEY", "OPENAI_API_KEY"),
+        _CODEX_KEYS,
         ("OPENAI_BASE_URL",),
         caged=("--sandbox", "danger-full-access"),  # its own cannot start inside ours
-        ends=("-",),
-        server="OPENAI_BASE_URL",
+        last_words=("-",),
+        settings=_codex_server,
     ),
     "aider": Recipe(
         (
@@ -224,7 +256,7 @@ RECIPES: dict[str, Recipe] = {
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         ("GOOGLE_GEMINI_BASE_URL", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI"),
         # With a key, a home of its own: it takes another server only if its settings say that there is a key.
-        homes={"GEMINI_CLI_HOME": "GEMINI_API_KEY"},
+        home_with_key={"GEMINI_CLI_HOME": "GEMINI_API_KEY"},
         files={".gemini/settings.json": json.dumps(_GEMINI_SETTINGS)},
     ),
     "opencode": Recipe(
@@ -238,46 +270,38 @@ RECIPES: dict[str, Recipe] = {
         env={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
         # Two that start at once both make the tables of a new database, or meet its lock; logins are in another file.
         # Each call leaves 5 MB of a library in TMPDIR.
-        own={"OPENCODE_DB": "opencode.db", "TMPDIR": "tmp"},
+        scratch={"OPENCODE_DB": "opencode.db", "TMPDIR": "tmp"},
     ),
 }
 
 
 def invocation_of(keys: Mapping[str, Any], role: str, caged: bool, variables: Mapping[str, str]) -> Invocation:
-    """The client of a role as it is started.  `caged`: we confine it; `variables`: ours, as far as they are set."""
-    recipe = RECIPES[keys["backend"]]
-    mode = recipe.edits if role == CODER else recipe.answers
-    options = (
-        ["-c", _codex_server(recipe, variables), "-c", "model_provider=coppice"] if recipe.is_moved(variables) else []
-    )
+    """The client of a role as it is started.  `caged`: we confine it; `variables`: ours, as far as they are set, beside
+    which those of the role count."""
+    recipe, env, own_pass = RECIPES[keys["backend"]], keys.get("env", {}), keys.get("pass", ())
+    variables = {**variables, **env}
+    mode = recipe.for_coder if role == CODER else recipe.for_others
+    options = [*recipe.settings(variables)]
     options += [recipe.model, keys["model"]] if "model" in keys else []
     for key, option in recipe.options.items():
         options += [option, f"{keys[key]:g}"] if key in keys else []
     run = [*recipe.run, *(recipe.caged if caged and recipe.caged else mode), *map(_literal, options)]
-    homes = {name: "" for name, key in recipe.homes.items() if variables.get(key)}
-    passed = dict.fromkeys((*recipe.keys, *recipe.urls, *NETWORK, *keys.get("pass", ())))
-    given = {*keys.get("env", {}), *(name for name in keys.get("pass", ()) if variables.get(name))}
-    own = {name: path for name, path in recipe.own.items() if name not in given}
+    homes = {name: "" for name, key in recipe.home_with_key.items() if variables.get(key)}
+    given = {*env, *(name for name in own_pass if variables.get(name))}
+    scratch = {name: path for name, path in recipe.scratch.items() if name not in given}
     return Invocation(
-        [*run, *map(_literal, keys.get("args", ())), *recipe.ends],
-        {**recipe.env, **keys.get("env", {})},
-        tuple(name for name in passed if name not in keys.get("env", {})),
-        {**homes, **own},
+        [*run, *map(_literal, keys.get("args", ())), *recipe.last_words],
+        {**recipe.env, **env},
+        tuple(name for name in dict.fromkeys((*recipe.keys, *own_pass)) if name not in env),
+        {**homes, **scratch},
         recipe.files if homes else {},
         recipe.litter,
+        tuple(name for name in (*recipe.urls, *NETWORK) if name not in env),
     )
 
 
 def _literal(word: str) -> str:
     return word.replace("{", "{{").replace("}", "}}")
-
-
-def _codex_server(recipe: Recipe, variables: Mapping[str, str]) -> str:
-    """The setting that names the server of OPENAI_BASE_URL: Codex reads none from the environment."""
-    key = next((name for name in recipe.keys if variables.get(name)), "")
-    parts = {"name": "coppice", "base_url": variables["OPENAI_BASE_URL"], "wire_api": "responses"}
-    parts |= {"env_key": key} if key else {}
-    return f"model_providers.coppice={{{', '.join(f'{name}={json.dumps(value)}' for name, value in parts.items())}}}"
 
 
 def secret_names(keys: Mapping[str, Any]) -> tuple[str, ...]:

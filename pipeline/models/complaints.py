@@ -20,7 +20,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.machine.failures import SERVICE_CODES, FailureFacts, Outage, find_outage, refusal_text
+from pipeline.machine.failures import NOT_NOW, Outage, find_outage
 from pipeline.machine.process import Exit
 from pipeline.models.contract import JSON_ERRORS, json_documents, last_value_at, value_at
 
@@ -37,7 +37,7 @@ class Complaint(NamedTuple):
     kind: str = ""  # what is out, by a pattern of the role
     refused: bool = False
     limit: bool = False  # the agent's own, of turns or money
-    chatter: bool = False  # by words among others, not by the program's JSON
+    is_plain_text: bool = False  # by words among others, not by the program's JSON
     after: float | None = None  # seconds that the service asks to wait
 
 
@@ -63,21 +63,117 @@ _TOO_LONG = re.compile(
 )
 
 
+# Statuses beside which words may blame the question.
+_OF_QUESTION = (None, 400, 403, 413, 422)
+_NOT_NOW = Outage("server", "it says that it cannot work now")
+_GARBLED = Outage("malformed", "what came back is no answer of the service")
+
+
 def judge_call(ended: Exit, complaint: Complaint = NO_COMPLAINT, garbled: bool = False) -> CallEnd:
-    """Judge how a call ended, from the end of the program and what it or its service complains of."""
+    """Judge how a call ended, from the end of the program and what it or its service complains of.
+
+    `garbled`: what it gave is not whole, or does not follow the protocol."""
     if complaint.kind and not ended.timed_out:
-        return CallEnd(OUT, "it says so", Outage(complaint.kind, refusal_text(complaint.kind)))
-    words = f"{complaint.said} {complaint.code}"
+        return CallEnd(OUT, "it says so", _service_outage(complaint.kind))
+    words = _words_of_question(complaint)
     if complaint.refused or _REFUSALS.search(words) or (ended.code == REFUSAL_STATUS and not ended.timed_out):
         return CallEnd(REFUSED, "the model refuses to answer")
     own = complaint.limit or _TOO_LONG.search(words)
-    said = NO_COMPLAINT if own else complaint
-    facts = FailureFacts(ended, True, False, said.status, said.code, garbled and not own, said.said)
-    if found := find_outage(facts):
+    kind = "" if own else _service_kind(complaint)
+    found = find_outage(ended, asked=True) or (_service_outage(kind) if kind else None)
+    found = found or (_NOT_NOW if ended.code == NOT_NOW else _GARBLED if garbled and not own else None)
+    if found:
         return CallEnd(OUT, found.why, found)
     if ended.code or own:
         return CallEnd(FAILED, "the prompt is too long" if own and not complaint.limit else "it gave up")
     return CallEnd(ANSWERED)
+
+
+def _words_of_question(complaint: Complaint) -> str:
+    """The words of a complaint that may be about the question; none where status or code name a service that is out."""
+    kind = SERVICE_CODES.get(complaint.code.lower(), "server")
+    is_open = complaint.status in _OF_QUESTION and kind == "server"  # a code that says no more than that it failed
+    return f"{complaint.said} {complaint.code}" if is_open else ""
+
+
+# A service's own words for its errors.  Kinds by the whole code, by the text of a message, by the status of HTTP: what
+# is more exact comes first.  Credit comes before the status: services say 400, 403 or 429 for it.
+SERVICE_CODES = {
+    "insufficient_quota": "credit",
+    "billing_hard_limit_reached": "credit",
+    "billing_not_active": "credit",
+    "billing_error": "credit",
+    "insufficient_balance": "credit",
+    "rate_limit_error": "rate limit",
+    "rate_limit_exceeded": "rate limit",
+    "ratelimiterror": "rate limit",
+    "resource_exhausted": "rate limit",
+    "usage_limit_reached": "rate limit",
+    "overloaded_error": "overload",
+    "overloaded": "overload",
+    "unavailable": "overload",
+    "serviceunavailableerror": "overload",
+    "authentication_error": "login",
+    "authenticationerror": "login",
+    "invalid_api_key": "login",
+    "permission_error": "login",
+    "permission_denied": "login",
+    "permissiondeniederror": "login",
+    "unauthenticated": "login",
+    "providerautherror": "login",
+    "not_found_error": "missing",
+    "notfounderror": "missing",
+    "model_not_found": "missing",
+    "api_error": "server",
+    "server_error": "server",
+    "internal": "server",
+    "internalservererror": "server",
+    "badgatewayerror": "server",
+    "apierror": "server",
+    "timeout_error": "server",
+    "deadline_exceeded": "server",
+    "timeout": "network",
+    "apiconnectionerror": "network",
+}
+_CREDIT = re.compile(
+    r"credit|billing|current quota|insufficient[ _](?:funds|balance|quota)|payment required|spend(?:ing)? limit", re.I
+)
+_WORDS = tuple(
+    (re.compile(words, re.IGNORECASE), kind)
+    for words, kind in (
+        (r"rate.?limit|usage.limit|too many requests|quota|resource.?exhausted", "rate limit"),
+        (r"overloaded|at capacity|service unavailable", "overload"),
+        (
+            r"api.?key|authenticat|unauthori[sz]ed|permission_error|permission.denied|/login|log ?in\b|logged in|oauth",
+            "login",
+        ),
+        (r"(?:internal )?server.error|bad gateway|api_error\b", "server"),
+        (r"connect|network|ECONN|ENOTFOUND|ETIMEDOUT|timed? ?out", "network"),
+    )
+)
+_ANYWHERE = 3  # of them: also beside a status that says nothing of the service
+_STATUSES = {
+    0: "network", 401: "login", 402: "credit", 403: "login", 404: "missing", 407: "network", 408: "network",
+    425: "rate limit", 429: "rate limit", 503: "overload", 529: "overload",
+}  # fmt: skip
+
+
+def _service_kind(complaint: Complaint) -> str:
+    """The kind of outage of a service, by its own words and statuses; empty where it blames something else."""
+    status, code = complaint.status, complaint.code.lower()
+    named = SERVICE_CODES.get(code, "")
+    if named == "credit" or (_CREDIT.search(complaint.said) and (status is None or status < 500)):
+        return "credit"
+    by_status = "" if status is None else _STATUSES.get(status, "server" if status >= 500 else "")
+    if by_status or named:
+        return by_status if by_status not in ("", "server") else named or by_status
+    words = _WORDS if status is None else _WORDS[:_ANYWHERE]
+    return next((kind for pattern, kind in words if pattern.search(complaint.said)), "")
+
+
+def _service_outage(kind: str) -> Outage:
+    """The outage of a service, in words: one that cannot be reached has refused nothing."""
+    return Outage(kind, "the service cannot be reached" if kind == "network" else f"the service refuses ({kind})")
 
 
 # A complaint stands at the end: in so many of the last lines, and of the last characters.
@@ -106,7 +202,7 @@ def program_complaint(
     for kind, words in patterns.items():
         for line in (line for text in ends for line in text.splitlines()):
             if any(re.search(word, line) for word in words):
-                return Complaint(" ".join(line.split()), kind=kind, chatter=True, after=wait_in_words(line, now))
+                return Complaint(" ".join(line.split()), kind=kind, is_plain_text=True, after=wait_in_words(line, now))
     documents = [each for each in json_documents(printed) if isinstance(each, dict)] if "{" in printed else []
     if failed and (document := _document_at_end(errors)):
         documents = [*documents, document]
@@ -216,7 +312,7 @@ def _of_aider(printed: str) -> Complaint | None:
     text = end[match.start() :] if match else ""
     if match is None or _TOKENS.search(text) or len(text.splitlines()) > LAST_LINES:
         return None
-    return Complaint(_plain(_NOT_OF_IT.sub("", text)), code=match[1], chatter=True)
+    return Complaint(_plain(_NOT_OF_IT.sub("", text)), code=match[1], is_plain_text=True)
 
 
 # Where services put what they say of an error.
@@ -241,18 +337,18 @@ def service_complaint(text: str) -> Complaint | None:
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|milli|s|m|h|d)[a-z]*", re.IGNORECASE)
-_AGAIN = re.compile(
-    r"(?:again|retry|resets?|retryDelay|wait)\b[^\d]{0,12}((?:\d+(?:\.\d+)? ?(?:ms|[smhd])[a-z]*[ ,]*(?:and )?)+)", re.I
-)
+_UNIT = r"(?:(?:ms|milli|s|m|h|d)|(?:millisecond|sec|second|min|minute|hr|hour|day)s?)(?![a-z])"  # none of March
+_DURATION = re.compile(rf"(\d+(?:\.\d+)?) ?({_UNIT})", re.IGNORECASE)
+_SPANS = rf"((?:\d+(?:\.\d+)? ?{_UNIT}[ ,]*(?:and )?)+)"
+_AGAIN = re.compile(rf"(?:again|retry|resets?|retryDelay|wait)\b[^\d]{{0,12}}{_SPANS}", re.IGNORECASE)
 _EPOCH = re.compile(r"\|(\d{10})\b")
-LONGEST_ASKED = 30 * 86400.0
 
 
 def duration_seconds(text: str) -> float | None:
     """Seconds of `6m0s`, `120ms`, `3 hours 12 minutes`."""
     parts = _DURATION.findall(text)
-    seconds = (float(number) * _UNITS["ms" if unit.lower() == "milli" else unit.lower()] for number, unit in parts)
+    units = ((number, unit.lower()) for number, unit in parts)
+    seconds = (float(number) * _UNITS["ms" if unit[:5] in ("ms", "milli") else unit[0]] for number, unit in units)
     return sum(seconds) if parts else None
 
 

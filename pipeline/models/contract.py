@@ -52,7 +52,8 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """An answer.  `patch`: a recorded coder's change; only replay has it, others change the folder or print a diff.
 
-    `trouble`: an outage by the words of a coder that ended well; it counts when there is no other result."""
+    `trouble`: an outage by the words of a coder that ended well; it counts when there is no other result.  `partial`:
+    why a coder ended before it was done; `left_out`: what it left behind that is no part of its change."""
 
     text: str
     usage: Usage = FREE
@@ -60,6 +61,8 @@ class Answer(NamedTuple):
     model: str = ""
     patch: bytes = b""
     trouble: BackendUnavailable | None = None
+    partial: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 class BackendUnavailable(Exception):

@@ -31,7 +31,6 @@ from pipeline.models.http import (
     HttpReply,
     HttpRequest,
     complaint_line,
-    is_text,
     post_until_answered,
     raise_unanswered,
 )
@@ -68,18 +67,25 @@ def _chat_message(reply: Any) -> Message | None:
     message = value_at("choices.0.message", reply)
     if not isinstance(message, dict) or isinstance(value_at("choices.0.error", reply), dict):
         return None  # a gateway tells so of an error in the middle
-    text, stop, refusal = message.get("content"), value_at("choices.0.finish_reason", reply), message.get("refusal")
-    refused = stop == "content_filter" or is_text(refusal)
-    words = next((each for each in (text, refusal) if isinstance(each, str)), "")
-    return Message(words, str(stop), refused)
+    content, stop, refusal = message.get("content"), value_at("choices.0.finish_reason", reply), message.get("refusal")
+    text = _joined_text(content) if isinstance(content, list) else content
+    if not isinstance(text, str | None):
+        return None
+    refused = stop == "content_filter" or (isinstance(refusal, str) and bool(refusal.strip()))
+    return Message(next((each for each in (text, refusal) if isinstance(each, str)), ""), str(stop), refused)
+
+
+def _joined_text(parts: Sequence[Any]) -> str:
+    """The text of an answer in parts, without what the model thought."""
+    texts = (part for part in parts if isinstance(part, dict) and part.get("type", "text") == "text")
+    return "".join(part["text"] for part in texts if isinstance(part.get("text"), str))
 
 
 def _anthropic_message(reply: Any) -> Message | None:
     parts, stop = value_at("content", reply), value_at("stop_reason", reply)
     if not isinstance(parts, list) or value_at("type", reply) != "message":
         return None
-    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
-    return Message("".join(texts), str(stop), stop == "refusal")
+    return Message(_joined_text(parts), str(stop), stop == "refusal")
 
 
 def _anthropic_path(url: str) -> str:

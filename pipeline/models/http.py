@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from pipeline.errors import cut_text
-from pipeline.machine.process import BuildStopping, Exit, Processes
+from pipeline.machine.process import BuildStopping, Exit, NotBegun, Processes
 from pipeline.models.complaints import (
     FAILED,
     REFUSAL_STATUS,
@@ -76,7 +76,7 @@ def post_until_answered(
         wait = asked_wait(reply)
         if reply.status not in PASSING or tries > retries or (wait or 0.0) > HICCUP:
             return reply, f"{words} ({tries} tries)" if tries > 1 else words
-        with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
+        with processes.wake_on_stop(lambda: inbox.put(NotBegun())):  # the next try; this one was refused
             _next_reply(inbox, HICCUP if wait is None else wait)
 
 
@@ -161,8 +161,8 @@ def raise_unanswered(
     if is_reply and status != 200:
         complaint = complaint._replace(status=status)
     end = judge_call(Exit(0, timed_out=reply.status == LATE), complaint, garbled or reply.status in (CUT, LARGE))
-    said = found.said if found and found.said else line_of(text)
-    why = f"{what}: {cut_text(said)}" if said else what
+    said = complaint_line(text)
+    why = f"{what}: {said}" if said else what
     if end.how in (REFUSED, FAILED):
         raise CallFailed(f"{why}: {end.why}", REFUSAL_STATUS if end.how == REFUSED else 1, usage, seconds)
     if end.outage is None:
@@ -178,7 +178,3 @@ def complaint_line(body: str) -> str:
     """The message of an error body, in a line."""
     found = service_complaint(body)
     return line_of(found.said if found and found.said else body)
-
-
-def is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())

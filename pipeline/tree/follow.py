@@ -24,7 +24,7 @@ from pipeline.git.command import GitOutage
 from pipeline.kinds import Follower
 from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.patience import Pauses
-from pipeline.models.calls import read_calls
+from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog
@@ -53,7 +53,6 @@ from pipeline.tree.rules.positions import (
     sweep_part,
 )
 from pipeline.tree.run import records
-from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.records import CommandCost, Record, load_as, load_if_intact
 from pipeline.tree.run.run_repo import keep_git_state
 from pipeline.tree.run.seal import SEARCH_EVENT, searched_parts

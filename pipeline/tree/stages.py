@@ -21,7 +21,7 @@ from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
 from pipeline.tree.rules.positions import ASKING_STAGES, PAID_STAGES
 from pipeline.tree.run.baseline import given_stage
-from pipeline.tree.run.command import Kills
+from pipeline.tree.run.command import CommandOutages
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.ideas import idea_stage, recorded_ideas_stage
 from pipeline.tree.run.implement import by_hand_stage, implement_stage
@@ -59,14 +59,14 @@ def _fail_on_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
     @wraps(do)
     def guarded(job: Job) -> None:
-        kills = Kills(job.target.limits.patience or 0.0)
+        outages = CommandOutages(job.target.limits.patience or 0.0)
         while True:
             try:
                 return do(job)
             except GitOutage as outage:
                 if job.processes.stopping:
                     raise BuildStopping from outage
-                kills.wait(job, str(outage), StageOutage(f"{outage}; build again", outage.reason))
+                outages.wait(job, str(outage), StageOutage(f"{outage}; build again", outage.reason))
             except GitProblem as problem:
                 damaged = _DAMAGED.search(str(problem))
                 how = f"; remove runs/{job.target.run}/repo.git and build again: it is made again" if damaged else ""

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from pipeline.core.graph import Limits, Target
 from pipeline.core.outcome import Wait
 from pipeline.machine.job import Job, SharedResources, StageOutage, Workers
-from pipeline.machine.patience import LONGEST_PAUSE, RefusedTry, Service, Trouble, pause_after, trouble_after
+from pipeline.machine.patience import (
+    LONGEST_PAUSE,
+    RefusedTry,
+    Service,
+    Trouble,
+    pause_after,
+    trouble_after,
+    trouble_after_turn,
+)
 from pipeline.machine.process import Processes
 
 PATIENCE = 7200.0
@@ -94,20 +102,18 @@ def test_one_caller_tries_what_is_out_and_the_others_wait_for_what_comes_of_it(j
     assert waits
 
 
-def test_failures_of_calls_that_were_under_way_lengthen_no_pause_but_are_heeded(job: Callable[..., Job]) -> None:
-    service = Service()
-    with service.turn(job(99.0), "coder") as one, service.turn(job(99.0), "coder") as other:
-        first = one.failed(RefusedTry("server", "502"))
-        assert other.failed(RefusedTry("server", "502")) == first
-        later = other.failed(RefusedTry("rate limit", "429", 5.0))
-    assert later.tries == 1
-    assert later.until > first.until + 3
+def test_failures_of_calls_that_were_under_way_lengthen_no_pause_but_are_heeded() -> None:
+    first = trouble_after_turn(None, None, RefusedTry("server", "502"), 1.0, 99.0)
+    assert trouble_after_turn(None, first, RefusedTry("server", "502"), 1.0, 99.0) == first
+    later = trouble_after_turn(None, first, RefusedTry("rate limit", "429", 5.0), 1.0, 99.0)
+    assert (later.tries, later.until) == (1, 6.0)
+    assert trouble_after_turn(later, later, RefusedTry("server", "502"), 6.0, 99.0).tries == 2
 
 
 def test_a_service_that_was_given_up_is_not_tried_again(job: Callable[..., Job]) -> None:
     service = Service()
     with service.turn(job(1.0), "coder") as turn:
-        assert turn.failed(RefusedTry("credit", "no credit", 2.0)).over
+        turn.failed(RefusedTry("credit", "no credit", 2.0))
     with pytest.raises(StageOutage, match=r"^no credit; out since ") as outage, service.turn(job(1.0), "ideas"):
         pass
     assert outage.value.reason == "model_unavailable"

@@ -8,6 +8,7 @@ from pathlib import Path
 from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import Thread
+from typing import Any
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from kit.building import ends
 from kit.project import PATIENCE
 
-from pipeline.machine.failures import FailureFacts, outage_reason
+from pipeline.machine.failures import find_outage, full_disk
 from pipeline.machine.process import (
     KILL_AFTER,
     BuildStopping,
@@ -241,51 +242,31 @@ def test_copying_leaves_alone_the_place_where_others_still_write() -> None:
 
 
 OWN = ""
-BLAME = {
-    "exit 1": (FailureFacts(Exit(1)), OWN),
-    "exit 127, of its own files": (FailureFacts(Exit(127)), OWN),
-    "out of its own time": (FailureFacts(Exit(-15, timed_out=True)), OWN),
-    **{f"SIG{n}": (FailureFacts(Exit(-n)), OWN) for n in (4, 6, 7, 8, 11, 13, 24, 31)},
-    **{f"SIG{n} in a shell": (FailureFacts(Exit(128 + n)), OWN) for n in (4, 6, 7, 8, 11)},
-    "exit 255": (FailureFacts(Exit(255)), OWN),
-    "exit 75 of a sweep": (FailureFacts(Exit(75)), OWN),
-    "no more turns": (FailureFacts(Exit(1), asked=True), OWN),
-    "too long a prompt": (FailureFacts(Exit(1), asked=True, status=400, said="Prompt is too long"), OWN),
-    **{f"kill -{n}": (FailureFacts(Exit(-n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
-    **{f"kill -{n} in a shell": (FailureFacts(Exit(128 + n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
-    "a role that is killed": (FailureFacts(Exit(-9), asked=True), "killed from outside"),
-    "no such program": (FailureFacts(Exit(127), missing=True), "not there"),
-    "no such program of a role": (FailureFacts(Exit(127), asked=True), "cannot be started"),
-    "no answer in time": (FailureFacts(Exit(-15, timed_out=True), asked=True), "in time"),
-    "says so": (FailureFacts(Exit(75), asked=True), "cannot work now"),
-    **{
-        f"HTTP {status}": (FailureFacts(asked=True, status=status), "refuses")
-        for status in (401, 402, 403, 404, 429, 500, 502, 503, 504, 529)
-    },
-    **{f"HTTP {status}": (FailureFacts(asked=True, status=status), "cannot be reached") for status in (0, 408)},
-    "no JSON": (FailureFacts(asked=True, garbled=True), "no answer of the service"),
-    **{
-        words: (FailureFacts(Exit(1), asked=True, said=words), "refuses")
-        for words in (
-            "Credit balance is too low",
-            "Invalid API key · Please run /login",
-            "Claude AI usage limit reached|1760000000",
-            "rate_limit_error",
-            "billing_error",
-            "insufficient_quota",
-            "Overloaded",
-            "Internal server error",
-        )
-    },
-    **{
-        words: (FailureFacts(Exit(1), asked=True, said=words), "cannot be reached")
-        for words in ("API Error: Connection error.", "getaddrinfo ENOTFOUND api.anthropic.com")
-    },
+BLAME: dict[str, tuple[dict[str, Any], str]] = {
+    "exit 1": ({"ended": Exit(1)}, OWN),
+    "exit 127, of its own files": ({"ended": Exit(127)}, OWN),
+    "out of its own time": ({"ended": Exit(-15, timed_out=True)}, OWN),
+    **{f"SIG{n}": ({"ended": Exit(-n)}, OWN) for n in (4, 6, 7, 8, 11, 13, 24, 31)},
+    **{f"SIG{n} in a shell": ({"ended": Exit(128 + n)}, OWN) for n in (4, 6, 7, 8, 11)},
+    "exit 255": ({"ended": Exit(255)}, OWN),
+    "exit 75 of a sweep": ({"ended": Exit(75)}, OWN),
+    "no more turns": ({"ended": Exit(1), "asked": True}, OWN),
+    **{f"kill -{n}": ({"ended": Exit(-n)}, "killed from outside") for n in (1, 2, 3, 9, 15)},
+    **{f"kill -{n} in a shell": ({"ended": Exit(128 + n)}, "killed from outside") for n in (1, 2, 3, 9, 15)},
+    "a role that is killed": ({"ended": Exit(-9), "asked": True}, "killed from outside"),
+    "no such program": ({"ended": Exit(127), "missing": True}, "not there"),
+    "no such program of a role": ({"ended": Exit(127), "asked": True}, "cannot be started"),
+    "no answer in time": ({"ended": Exit(-15, timed_out=True), "asked": True}, "in time"),
 }
 
 
 @pytest.mark.parametrize("name", BLAME)
 def test_whose_failure_it_is(name: str) -> None:
-    failure, why = BLAME[name]
-    found = outage_reason(failure)
-    assert why in found if why else found == ""
+    facts, why = BLAME[name]
+    found = find_outage(**facts)
+    assert why in (found.why if found else OWN)
+    assert bool(found) == bool(why)
+
+
+def test_a_file_system_that_tells_no_sizes_is_never_full() -> None:
+    assert full_disk(["/proc/self"]) == full_disk([])

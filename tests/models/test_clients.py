@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from pipeline.machine.confine import landlock_version
 from pipeline.machine.process import Exit, Processes
 from pipeline.models.ask import LONGEST_OUTPUT, ask
 from pipeline.models.clients import RECIPES, invocation_of, secret_names
-from pipeline.models.complaints import FAILED, OUT, REFUSED, judge_call, program_complaint
+from pipeline.models.complaints import FAILED, OUT, REFUSED, Complaint, judge_call, program_complaint
 from pipeline.models.contract import OUTAGES, Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
 from pipeline.tree.spec.roles import CLIENTS, CLIENTS_WITH_COST, OUTAGE_KINDS
 
@@ -133,6 +134,19 @@ UNTOLD = {
         PRINTED["codex"][0] + '\n{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":50}}',
         "no input_tokens",
     ),
+    "opencode, a step without its cost": (
+        "opencode",
+        "\n".join(
+            map(json.dumps, [*OPENCODE, {"type": "step_finish", "part": {"type": "step-finish", "tokens": STEP}}])
+        ),
+        "unknown",
+    ),
+    "aider, a message without its cost": ("aider", AIDER + "Tokens: 3.0k sent, 70 received.\n", "unknown"),
+    "claude, cached tokens alone": (
+        "claude",
+        json.dumps({**CLAUDE, "usage": {"cache_read_input_tokens": 400, "output_tokens": 50}, "total_cost_usd": None}),
+        "no input_tokens",
+    ),
     "opencode, no price of this model": (
         "opencode",
         "\n".join(json.dumps({**each, "part": {**each["part"], "cost": 0}}) for each in OPENCODE),  # type: ignore[dict-item]
@@ -238,11 +252,15 @@ def test_codex_has_its_own_sandbox_exactly_when_we_have_none(desk: CallContext) 
 
 
 def test_codex_is_told_of_another_server() -> None:
-    run = invocation_of({"backend": "codex"}, "coder", False, {"OPENAI_BASE_URL": "http://x/v1", "OPENAI_API_KEY": "k"})
-    assert (
-        'model_providers.coppice={{name="coppice", base_url="http://x/v1", wire_api="responses", '
-        'env_key="OPENAI_API_KEY"}}' in run.run
-    )
+    ours, of_role = {"OPENAI_BASE_URL": "http://x/v1", "OPENAI_API_KEY": "k"}, {"OPENAI_BASE_URL": "http://y/v1"}
+    for keys, url in (({}, "http://x/v1"), ({"env": of_role}, "http://y/v1")):
+        run = invocation_of({"backend": "codex", **keys}, "coder", False, ours)
+        assert (
+            f'model_providers.coppice={{{{name="coppice", base_url="{url}", wire_api="responses", '
+            'env_key="OPENAI_API_KEY"}}' in run.run
+        )
+    assert "model_provider=coppice" in invocation_of({"backend": "codex", "env": of_role}, "coder", False, {}).run
+    assert "model_provider=coppice" not in invocation_of({"backend": "codex"}, "coder", False, {}).run
 
 
 def claude_says(**said: Any) -> str:
@@ -330,6 +348,41 @@ def test_how_a_call_counts(name: str) -> None:
     assert (end.outage.kind if end.outage and end.how == OUT else end.how) == expected
 
 
+# What a service or a program says, with which status and code, and how that counts.
+SAYS: dict[tuple[str, int | None, str], str] = {
+    **{("", status, ""): kind for status, kind in (
+        (0, "network"), (401, "login"), (402, "credit"), (403, "login"), (404, "missing"), (408, "network"),
+        (429, "rate limit"), (500, "server"), (502, "server"), (503, "overload"), (504, "server"), (529, "overload"),
+    )},
+    ("Prompt is too long", 400, ""): FAILED,
+    ("Credit balance is too low", None, ""): "credit",
+    ("Invalid API key · Please run /login", None, ""): "login",
+    ("Claude AI usage limit reached|1760000000", None, ""): "rate limit",
+    ("rate_limit_error", None, ""): "rate limit",
+    ("billing_error", None, ""): "credit",
+    ("insufficient_quota", None, ""): "credit",
+    ("Overloaded", None, ""): "overload",
+    ("Internal server error", None, ""): "server",
+    ("API Error: Connection error.", None, ""): "network",
+    ("getaddrinfo ENOTFOUND api.anthropic.com", None, ""): "network",
+    # Words of a service that is out are not about the question, whatever it names.
+    ("The content filter service is temporarily unavailable", 503, ""): "overload",
+    ("Rate limit reached for gpt-4o. See our usage policies", 429, ""): "rate limit",
+    ("Requested context length 9000 exceeds rate limit", 429, ""): "rate limit",
+    ("too many tokens in request, see our usage policies", None, "rate_limit_exceeded"): "rate limit",
+    ("Request blocked by the content filter", 400, "APIError"): REFUSED,
+    ("This model's maximum context length is 9000 tokens", 400, "APIError"): FAILED,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("complaint", SAYS)
+def test_a_status_or_a_code_of_a_service_that_is_out_counts_before_its_words(
+    complaint: tuple[str, int | None, str],
+) -> None:
+    end = judge_call(Exit(1), Complaint(*complaint))
+    assert (end.outage.kind if end.outage else end.how) == SAYS[complaint]
+
+
 def test_the_time_that_a_client_passes_on_is_known() -> None:
     for name, after in (("opencode, 429", 2), ("gemini, 429", 34)):
         status, printed, errors, _ = ENDS[name]
@@ -363,6 +416,63 @@ def test_aiders_outage_is_none_of_an_idea_and_of_a_coder_that_changed_nothing(de
         trouble = raised.value
     assert trouble is not None
     assert trouble.kind == "login"
+
+
+# What a client printed that has ended well, but did not come to its end.
+HALF = {
+    "claude": PRINTED["claude"][0][:90],
+    "codex": '{"type":"turn.started"}',
+    "gemini": PRINTED["gemini"][0][:-3],
+    "opencode": json.dumps(OPENCODE[0]),
+}
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_half_of_what_a_client_says_is_no_answer_but_a_coders_change_counts(desk: CallContext, name: str) -> None:
+    with pytest.raises(BackendUnavailable, match=f"{name}: it ended well: .*no answer of the service") as half:
+        told(name, HALF[name], "ideas", desk=desk)
+    assert half.value.kind == "malformed"
+    assert half.value.usage.usd is None
+    assert told(name, HALF[name], desk=desk).usage.usd is None
+
+
+def test_an_answer_that_is_too_large_is_nobodys_failure(desk: CallContext) -> None:
+    large = json.dumps({**CLAUDE, "result": "x" * (LONGEST_OUTPUT + 1)})
+    into_file = ["/bin/sh", "-c", f'head -c {LONGEST_OUTPUT + 1} /dev/zero > "$0"', "{answer_file}"]
+    for name, said, keys in (("claude", large, {}), ("command", "", {"run": into_file})):
+        with pytest.raises(BackendUnavailable, match="more than 8 MB") as raised:
+            told(name, said, "ideas", desk=desk, **keys)
+        assert raised.value.kind == "malformed"
+
+
+def test_only_keys_are_removed_from_an_answer(desk: CallContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    monkeypatch.setenv("NO_PROXY", "localhost")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:proxy-word@proxy.example:3128")
+    monkeypatch.setenv("GEMINI_API_KEY", "g-key-1234")
+    text = "early_stopping=true on localhost by http://me:proxy-word@proxy.example:3128 with g-key-1234"
+    told_text = told("gemini", json.dumps({"response": text, "stats": {"models": {}}}), desk=desk).text
+    hidden = text.replace("proxy-word", "[HTTPS_PROXY]").replace("g-key-1234", "[GEMINI_API_KEY]")
+    assert told_text == hidden
+    assert "proxy-word" not in Path("log").read_text()
+
+
+def test_litter_that_cannot_be_removed_costs_no_answer(desk: CallContext) -> None:
+    """Somebody still writes into it."""
+    Path("writer.py").write_text(
+        "import os\nfrom contextlib import suppress\nfrom itertools import count\n"
+        "for n in count():\n    if not os.path.exists(os.environ['TELL'] + '/work'):\n        break\n"
+        "    with suppress(OSError):\n        os.makedirs('.aider.cache/x', exist_ok=True)\n"
+        "        open(f'.aider.cache/x/{n % 300}', 'w').close()\n"
+    )
+    Path("bin/aider").write_text(
+        f'#!/bin/sh\nsetsid {sys.executable} "$TELL/writer.py" > /dev/null 2>&1 &\n'
+        'until [ -e .aider.cache/x/299 ]; do sleep 0.01; done\ncat "$TELL/said"\n'
+    )
+    answer = told("aider", AIDER, desk=desk)
+    Path("work").rename("gone")
+    assert answer.text.strip() == "done"
+    assert answer.usage == PRINTED["aider"][1]
 
 
 def test_a_flood_of_words_is_cut_for_a_coder_and_no_answer_of_others(desk: CallContext) -> None:

@@ -30,7 +30,8 @@ TEXTS = st.text(alphabet='ab\n\r\0\u2028\udcffé{}"', max_size=8)
 USAGES = st.builds(Usage, st.sampled_from([None, 0.0, 0.25]), *[st.integers(0, 3)] * 3)
 PLACES = {"folder": st.just("."), "log": TEXTS, "name": st.just(""), "ground": st.just("")}
 QUESTIONS = st.builds(Question, st.sampled_from(["coder", "ideas"]), st.sampled_from(["x", "y"]), **PLACES)
-ANSWERS = st.builds(Answer, TEXTS, USAGES, st.floats(0, 9), TEXTS)
+MORE = {"partial": TEXTS, "left_out": st.lists(TEXTS, max_size=2).map(tuple)}
+ANSWERS = st.builds(Answer, TEXTS, USAGES, st.floats(0, 9), TEXTS, **MORE)
 FAILURES = st.builds(CallFailed, TEXTS, st.integers(1, 255), USAGES, st.floats(0, 9))
 BACKEND = {"backend": "command", "model": "m"}
 CALLS = st.one_of(

@@ -16,7 +16,7 @@ from kit.answering import AnsweringServer, QuestionHandler, answering
 from kit.project import PATIENCE, Project
 from kit.searches import Search, agent
 
-from pipeline.machine.process import BuildStopping, Processes
+from pipeline.machine.process import BuildStopping, NotBegun, Processes
 from pipeline.models.ask import ask
 from pipeline.models.complaints import REFUSAL_STATUS, wait_asked, wait_in_words
 from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
@@ -108,6 +108,12 @@ def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: CallContext, s
     assert body == {**expected, "stream": False, "messages": [{"role": "user", "content": "x\udcff"}]}
 
 
+def test_an_answer_in_parts_is_its_text_without_the_thoughts(desk: CallContext, server: Server) -> None:
+    parts = [{"type": "thinking", "thinking": [], "text": "hm"}, {"type": "text", "text": "a "}, {"text": "thought"}]
+    server.replies = [said(parts)]
+    assert told(desk, server).text == "a thought"
+
+
 def test_a_local_server_needs_no_key(desk: CallContext, server: Server) -> None:
     assert told(desk, server, key_env=None).text == "a thought"
     assert "Authorization" not in server.seen[0][1]
@@ -165,7 +171,11 @@ def test_a_wait_is_what_the_headers_ask_for(headers: dict[str, str], seconds: fl
         ("try again in 3 hours 12 minutes", 3 * 3600 + 12 * 60),
         ("Please retry in 34.07s.", 34.07),
         ("Claude AI usage limit reached|1760000060", 60),
+        ("try again in 120 milliseconds", 0.12),
+        ("Please try again in 6m0s.", 360),
         ("Try again later or check your quotas.", None),
+        ("Your limit resets 5 March", None),
+        ("Retry 3 more times", None),
     ],
 )
 def test_a_wait_is_found_in_words(said: str, seconds: float | None) -> None:
@@ -219,6 +229,7 @@ def test_of_several_documents_all_are_shown(desk: CallContext, server: Server) -
     [
         (said(None), "no text at", Usage(None, 1000, 50)),
         (said(" \n"), "no text at", Usage(None, 1000, 50)),
+        (said([{"type": "thinking", "thinking": "hm"}]), "no text at", Usage(None, 1000, 50)),
         (said("half a th", finish_reason="length"), "cut off", Usage(None, 1000, 50)),
     ],
 )
@@ -317,6 +328,7 @@ def test_ends_of_an_answer_that_are_none(desk: CallContext, server: Server, stop
         (Say(200, b"[" * 100_000), "not JSON"),
         (Say(200, []), "no message at"),
         (Say(200, {"choices": []}), "no message at"),
+        (said({"text": "a thought"}), "no message at"),
         (Say(200, {"choices": {"0": 1}, "usage": 5}), "no message at"),
         (Say(200, {"error": {"message": "too many requests", "code": 429}}), "too many requests"),
     ],
@@ -452,8 +464,8 @@ def test_the_end_of_the_build_is_not_kept_waiting(desk: CallContext, server: Ser
         thread.join(timeout=PATIENCE)
     held.set()
     assert time.monotonic() - start < 10
-    assert seen == [BuildStopping] * 2
-    with pytest.raises(BuildStopping):
+    assert {*seen} == {NotBegun, BuildStopping}, "the first was refused: nothing of its next try was begun"
+    with pytest.raises(NotBegun):
         told(desk, server)
     assert len(server.seen) == 2
 

@@ -254,7 +254,41 @@ def test_what_a_program_changed_before_it_failed_is_kept_where_the_spec_says_so(
     kept = keep == "keep"
     assert candidate(search).get("partial") == ("sh: exit status 3: out of turns" if kept else None)
     assert search.why("d0.n0.i0") == ("d1.n0" if kept else "failed: sh: exit status 3: out of turns")
-    assert [call["exit"] for call in calls(search)] == ([3, 0, 0] if kept else [3])
+    assert [(call["exit"], call.get("partial")) for call in calls(search)] == (
+        [(0, "sh: exit status 3: out of turns"), (0, None)] if kept else [(3, None)]
+    )
+
+
+# A coder that reaches its limit, and leaves a folder behind; then it comes to its end.
+LIMITED = """\
+echo >> "$project/asked"
+case $prompt in
+*"do b too"*) echo gain=13 > plus/b;;
+*) mkdir -p .venv && echo x > .venv/x; echo gain=12 > plus/a; exit 3;;
+esac
+"""
+STRICT = """\
+case $prompt in *plus/b*) ;; *) echo REJECTED; echo do b too; exit 0;; esac
+if [ -e "$project/out" ]; then rm "$project/out"; exit 75; fi
+echo APPROVED
+"""
+
+
+@pytest.mark.parametrize("broken_off", [False, True])
+def test_what_is_said_of_a_coders_work_is_of_its_last_call_and_the_same_after_an_outage(
+    project: Project, broken_off: bool
+) -> None:
+    search = looped(project, LIMITED, STRICT, max_review_rounds=2, patience=0)
+    search.spec(roles={**search.keys["roles"], "coder": agent("coder", partial="keep")})
+    if broken_off:
+        project.write("out", "")
+        search.build(code=69)
+    search.build()
+    made = candidate(search)
+    assert (made["files"], made.get("partial"), made["left_out"]) == (2, None, [".venv/"])
+    assert len(project.read("asked").splitlines()) == 2
+    coded = [call for call in calls(search) if call["role"] == "coder"]
+    assert [call.get("partial") for call in coded] == ["sh: exit status 3", None]
 
 
 def test_what_a_failed_program_left_is_kept_with_its_failure_or_asked_for_again_after_a_kill(project: Project) -> None:
@@ -484,16 +518,26 @@ def test_prompts_are_files_that_may_be_edited(project: Project) -> None:
 def test_a_change_with_a_key_in_it_is_no_candidate_and_not_recorded(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor does it stay in the repository, nor is the coder asked again about what it left when it failed."""
     monkeypatch.setenv("MODEL_KEY", "very-secret-value")
-    project.write("agent.coder", 'echo "key=$MODEL_KEY" > plus/leak\n')
-    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder", **{"pass": ["MODEL_KEY"]})}
-    search = Search(project, {"1": ""}, roles=roles)
-    search.build()
-    assert search.why("d0.n0.i0") == (
-        "failed: the change holds the value of MODEL_KEY, which is not to be written down"
+    project.write(
+        "agent.coder",
+        'echo >> "$project/asked"; mkdir new\n'
+        "case $prompt in *2b*) ln -s $MODEL_KEY new/leak; exit 1;; *3c*) echo $MODEL_KEY >> sweep.sh;;"
+        " *) printf '\\0%s' $MODEL_KEY > new/leak;; esac\n",
     )
-    written = [path for path in (search.root / "runs").rglob("*") if path.is_file() and "repo.git" not in path.parts]
+    coder = agent("coder", partial="keep", **{"pass": ["MODEL_KEY"]})
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": coder, "reviewer": agent("reviewer")}
+    search = Search(project, {"1a": "", "2b": "", "3c": ""}, roles=roles, max_review_rounds=2)
+    search.build()
+    held = "failed: the change holds the value of MODEL_KEY, which is not to be written down"
+    assert [search.why(f"d0.n0.i{n}") for n in range(3)] == [held, "failed: sh: exit status 1", held]
+    assert len(project.read("asked").splitlines()) == 3
+    written = [path for path in (search.root / "runs").rglob("*") if path.is_file()]
     assert not [path for path in written if b"very-secret-value" in path.read_bytes()]
+    objects = run_git(search.root / "runs/x/repo.git", "cat-file", "--batch-all-objects", "--batch")
+    assert "plus" in objects
+    assert "very-secret-value" not in objects
 
 
 JUNK = """\

@@ -20,9 +20,16 @@ from kit.building import ends, until
 from kit.project import COPPICE, PATIENCE, Project, environment
 from kit.searches import TESTED, Search, adding, agent, command, idea
 
+from pipeline.core.graph import Limits, Target
+from pipeline.core.outcome import Wait
 from pipeline.git.command import GitProblem, git
+from pipeline.machine.job import Job, SharedResources, StageOutage, Workers
 from pipeline.machine.lock import lock_runs
+from pipeline.machine.process import BuildStopping, Processes
+from pipeline.models.calls import Calls, unended_calls
+from pipeline.models.clients import secret_names
 from pipeline.store.receipts import Receipts
+from pipeline.tree.run.asker import RoleAsker, advice_on_mistake
 
 
 class Refusal(NamedTuple):
@@ -246,6 +253,45 @@ def test_a_login_that_is_refused_after_an_answer_is_waited_for(project: Project,
     search = search_by(project, server, ideas_per_node=2, max_depth=1, max_parallel_evals=1)
     search.build()
     assert [event["kind"] for event in events(search, "waiting")] == ["login"]
+
+
+def asker(processes: Processes, role: dict[str, Any], say: Callable[[Any], None]) -> RoleAsker:
+    target = Target("x:d0.n0.i0.implement", "implement", (), (), {}, Limits(patience=60.0), 1)
+    job = Job(target, {}, {}, os.path.abspath("log"), processes, Workers(processes), SharedResources(), say=say)
+    return RoleAsker(job, {"coder": {"backend": "command", **role}}, Calls(os.path.abspath("journal")), "")
+
+
+def test_a_program_that_is_gone_is_waited_for_and_one_that_was_never_there_is_not(processes: Processes) -> None:
+    program, said = Path("program").absolute(), list[Wait]()
+    again = lambda: program.write_text("#!/bin/sh\necho done\n") and program.chmod(0o755)  # noqa: E731
+    asking = asker(processes, {"run": [str(program)]}, lambda wait: (said.append(wait), again()))
+    question = asking.question("coder", "do it", os.getcwd())
+    with pytest.raises(StageOutage, match=r"cannot start '.*program': .*not waited for: no call of this build"):
+        asking.ask_with_retries(question)
+    assert not said
+    again()
+    asking = asking._replace(job=asking.job._replace(shared=SharedResources()))  # the next build
+    for _ in range(2):
+        assert asking.ask_with_retries(question).text == "done\n"
+        program.unlink()
+    assert [wait.kind for wait in said] == ["missing"]
+
+
+def test_a_client_without_a_key_names_the_variables_and_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in secret_names({"backend": "claude"}):
+        monkeypatch.delenv(name, raising=False)
+    assert advice_on_mistake({"backend": "claude"}, "login") == (
+        "set ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or CLAUDE_CODE_OAUTH_TOKEN, or log in with the client; "
+        "not waited for: no call of this build has got in yet"
+    )
+
+
+def test_a_call_that_a_stop_kept_from_being_sent_is_on_no_bill(processes: Processes) -> None:
+    asking = asker(processes, {"run": ["true"]}, print)
+    processes.stopping = True
+    with pytest.raises(BuildStopping):
+        asking.ask_with_retries(asking.question("coder", "do it", os.getcwd()))
+    assert unended_calls("journal") == []
 
 
 def test_of_two_backends_the_one_that_works_is_asked_all_that_it_can_be(
@@ -801,21 +847,23 @@ if [ "$(wc -l < "$project/asked")" -le MOST ]; then
   head -c 99000000 /dev/zero > "$project/ballast" 2> /dev/null
   until [ -e "$project/list.seen" ]; do sleep 0.05; done
   rm "$project/ballast" "$project/list.seen"
-  exit 2
+  END
 fi
 echo gain=14 > plus/new
 """
 
 
-@pytest.mark.parametrize(("most", "asked"), [(1, 2), (9, 4)])
+@pytest.mark.parametrize(("end", "most", "asked"), [("echo gain=99 > plus/half; exit 0", 1, 2), ("exit 2", 9, 4)])
 def test_a_coder_that_met_a_full_disk_is_asked_again_but_not_for_ever(
-    small_disk: Project, most: int, asked: int
+    small_disk: Project, end: str, most: int, asked: int
 ) -> None:
+    """It may also end well, with half of what it wrote."""
     roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
     search = Search(small_disk, {"1": "gain=11"}, patience="1h", roles=roles)
-    small_disk.write("agent.coder", FILLS_AS_CODER.replace("MOST", str(most)))
+    small_disk.write("agent.coder", FILLS_AS_CODER.replace("MOST", str(most)).replace("END", end))
     with full_looks(small_disk):
         search.build()
     assert len(small_disk.read("asked").splitlines()) == asked
-    assert search.summary("d0.n0.i0")["status"] == ("completed" if most == 1 else "failed")
+    made = search.record("eval/d0.n0.i0/candidate.json")
+    assert (made["status"], made["files"]) == (("completed", 1) if most == 1 else ("failed", 0))
     assert [wait["kind"] for wait in events(search, "waiting")] == ["disk full"] * (asked - 1)

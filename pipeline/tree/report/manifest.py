@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from math import fsum
 
-from pipeline.models.calls import read_calls
+from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.money import fold_money
 from pipeline.tree.report.run_records import EXPANDED, FRONTIER, RECORD_FILES, RunRecords, created_at, node_entry
@@ -21,7 +21,6 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, held_usd, ledger_of, total_spending
 from pipeline.tree.rules.scoring import PAIRED, best_config, column_by_config, compare_configs, means_by_config
 from pipeline.tree.run.admission import spending_of
-from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, outage_stop, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.spec.model import Params

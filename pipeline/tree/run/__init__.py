@@ -13,8 +13,8 @@ verdicts   the stages score, pair, weigh, settle, cascade and join
 baseline   the stage given: the root's results from a file, checked
 noise      noise of the measurements, for `coppice calibrate`
 prompting  what prompts are made of: records, files, the brief
-ideas      asking a role, and the stages that get ideas
-answers    the change in a coder's answer, as a commit
+asker      asking a role: what was answered and paid for is not asked again
+ideas      the stages that get ideas
 implement  the stages that implement an idea: planner, coder and reviewer, or a person
 admission  the stages wave and admit: who may spend, where the money does not suffice for all at once
 nodes      the stages root, start and node; the records of the nodes to come

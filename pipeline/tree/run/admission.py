@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.machine.job import JobFiles
-from pipeline.models.calls import read_calls
+from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.budget import (
     BudgetLedger,
@@ -29,7 +29,6 @@ from pipeline.tree.rules.budget import (
     shortages,
     total_spending,
 )
-from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.records import Record, SlotTask, load, load_as, save
 
 NOT_YET = SlotTask("", "not yet", "it is asked for in its turn")

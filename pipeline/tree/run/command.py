@@ -13,10 +13,9 @@ import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from queue import SimpleQueue
 from typing import NamedTuple
 
-from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING, Wait
+from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
 from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
@@ -25,16 +24,15 @@ from pipeline.machine.confine import landlock_version
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
-    FailureFacts,
     describe_exit,
     describe_start_failure,
+    find_outage,
     full_disk,
-    outage_reason,
     signal_of,
     watch_room,
 )
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
-from pipeline.machine.patience import Pauses, sleep_until
+from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Exit
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
@@ -116,15 +114,15 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
         return NOTHING_RAN._replace(why=why)
     # a root that cannot be measured is no result: its target fails, and the next build tries it again
     retries = job.target.limits.retries if isinstance(request.where, EvalSlot) else 0
-    seconds, attempt, kills = 0.0, 0, Kills(job.target.limits.patience or 0.0)
+    seconds, attempt, outages = 0.0, 0, CommandOutages(job.target.limits.patience or 0.0)
     while True:
         begun = time.monotonic()
         with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
             once = _run_once(job, request, worktree)
-        if why := _outage_reason(once, request, kills):
+        if why := _outage_reason(once, request, outages):
             keep_printed(job, request.log)
             delete_tree(request.output)
-            kills.check(job, once, why)
+            outages.check(job, once, why)
             note_in_log(job.log, f"{why}; run again")
             write(request.log, b"")  # what the next run prints is all that counts
             continue
@@ -134,19 +132,19 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
         note_in_log(request.log, f"attempt {attempt} failed: {once.why}")
 
 
-# So often is a command that was killed from outside run again in one build.
-MOST_KILLS = 3
+# So often is a command that was killed from outside, or had no room, run again in one build.
+MOST_OUTAGES = 3
 
 
-class Kills:
+class CommandOutages:
     """Counts commands of one target that were killed from outside, or had no room for a while."""
 
     def __init__(self, patience: float) -> None:
         self._count, self._pauses = 0, Pauses(patience)
 
     @property
-    def are_many(self) -> bool:
-        return self._count >= MOST_KILLS
+    def are_exhausted(self) -> bool:
+        return self._count >= MOST_OUTAGES
 
     def check(self, job: Job, once: CheckoutRun, why: str) -> None:
         """Wait before the command is run again; raise StageOutage where that does not help, or not any more."""
@@ -164,14 +162,14 @@ class Kills:
         """Wait, as long as that may help; else raise `end`."""
         if end.reason == PROGRAM_MISSING:
             raise end
-        self._count, seconds = self._count + 1, self._pauses.next_pause()
-        if self._count > MOST_KILLS or seconds is None:
+        self._count += 1
+        kind = "killed" if end.reason == KILLED_FROM_OUTSIDE else "disk full"
+        is_last = self._count > MOST_OUTAGES
+        if is_last or not self._pauses.wait(job.processes, job.say, job.target.stage, kind, why):
             raise end
-        job.say(Wait(job.target.stage, "killed" if end.reason == KILLED_FROM_OUTSIDE else "disk full", why, seconds))
-        sleep_until(job.processes, SimpleQueue(), seconds)
 
 
-def _outage_reason(once: CheckoutRun, request: CommandRequest, kills: Kills) -> str:
+def _outage_reason(once: CheckoutRun, request: CommandRequest, outages: CommandOutages) -> str:
     """Reason why a run says nothing of the candidate; empty if it does.
 
     If there is room each time that it has ended, it is at last taken for what fills the disk."""
@@ -179,7 +177,7 @@ def _outage_reason(once: CheckoutRun, request: CommandRequest, kills: Kills) -> 
         return f"{once.why}: {once.outage}, which says nothing of the candidate"
     if once.void or (once.ok and not (request.wants and once.full)):  # a shell may end well after half a write
         return ""
-    full = full_disk([request.output, request.log]) or ("" if kills.are_many else once.full)
+    full = full_disk([request.output, request.log]) or ("" if outages.are_exhausted else once.full)
     return f"{once.why or 'it ended well'}: {full}" if full else ""
 
 
@@ -218,11 +216,13 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
             ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
     lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
-    outage = "" if foul else outage_reason(FailureFacts(ended, missing=lacks))
+    outage = None if foul else find_outage(ended, missing=lacks)
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
     shield_used = watched.shield if watched else None
-    return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage, "".join(full))
+    return CheckoutRun(
+        foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage.why if outage else "", "".join(full)
+    )
 
 
 def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles, Stage
-from pipeline.models.calls import read_calls
+from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.tree.rules.assignment import NO_IDEA, FrontierPlace, PastIdea, assign_ideas
 from pipeline.tree.rules.beam import FAILED, DepthProgress, Promotion, promote, stop_reason
 from pipeline.tree.rules.budget import Ceiling, Spending, ledger_of, settle_spending, shortages
 from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, parse_slot, slots_of
 from pipeline.tree.run.admission import admit_stage, spending_of, spent_record, wave_stage, without_refused
-from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
 from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, write_next_nodes
 from pipeline.tree.run.records import CommandCost, Origin, SlotTask, evaluation_of, load, load_as, read_text, save

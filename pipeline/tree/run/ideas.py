@@ -1,280 +1,26 @@
-"""Asking a role, and the stages that get ideas: asked for, recorded in a folder, or written by a person.
-
-An answer that was paid for before the work was broken off is not asked for again: calls are journalled as they end.
-States of a call, by its key (role, prompt, files):
-
-    none -> answered          kept, and used again by the same target
-    none -> failed            kept with its cost; asked again, `eval_retries` times at most
-    none -> refused           kept with its cost; a model that will not answer is not asked again
-    none -> service at fault  its cost is kept; the call waits and is made again, until patience is over: then it is
-                              an outage of the target, and the next build asks
-    none -> broken off        noted before it was sent, and no more is known: it is on the bill, at an unknown price
+"""Ideas of a search: asked for, recorded in a folder, or written by a person.
 
 The default prompts are files in prompts/ beside this module."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
-from pipeline.core.outcome import DISK_FULL, MODEL_UNAVAILABLE, Wait
-from pipeline.core.text import join_names
-from pipeline.errors import NO_ROOM
-from pipeline.git.command import GitOutage
-from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, watch_room
-from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
-from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn, sleep_until
-from pipeline.machine.process import BuildStopping
-from pipeline.models.ask import PAID, ask
-from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
-from pipeline.models.clients import secret_names
-from pipeline.models.complaints import REFUSAL_STATUS
-from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
-from pipeline.models.endpoints import PROTOCOLS
+from pipeline.machine.job import Job, StageFailed
+from pipeline.models.calls import cost_of_calls, read_calls
+from pipeline.models.contract import CallFailed
 from pipeline.store.files import read_bytes
-from pipeline.store.noop import folder
 from pipeline.store.steering import claim_slot
 from pipeline.tree.rules.assignment import parse_idea
-from pipeline.tree.rules.positions import RunLayout, own_name, slot_of
-from pipeline.tree.run.prompting import PromptValues, fill_template
+from pipeline.tree.rules.positions import RunLayout, slot_of
+from pipeline.tree.run.asker import RoleAsker
+from pipeline.tree.run.prompting import PromptValues
 from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
-from pipeline.tree.run.seal import sealed_paths
 from pipeline.tree.spec.model import DRY, GIVEN, MANUAL
-
-T = TypeVar("T")
-
-# Keys of a role that may differ where the same service is asked.
-ASKED_DIFFERENTLY = (
-    "prompt", "context_tokens", "timeout", "retries", "price", "usage", "temperature", "seed", "max_tokens", "folder",
-    "max_repairs", "partial", "outage", "max_turns", "max_usd",
-)  # fmt: skip
-# Outages of one answer, which may have been paid for: so many in a row for one question, and no more are tried.
-OF_ONE_ANSWER, MOST_PAID = ("malformed", "time-out"), 3
-
-
-class _Outages:
-    """Outages of one question in a row."""
-
-    def __init__(self) -> None:
-        self._maybe_paid, self._since = 0, 0.0
-
-    def check(self, service: Service, problem: BackendUnavailable) -> None:
-        """Raise StageOutage where waiting does not help, or was tried often enough."""
-        if not problem.kind:
-            raise StageOutage(str(problem), MODEL_UNAVAILABLE) from problem
-        self._maybe_paid = self._maybe_paid + 1 if problem.kind in OF_ONE_ANSWER else 0
-        if self._maybe_paid == 1:
-            self._since = service.out_since
-        if self._maybe_paid == MOST_PAID:
-            if service.out_since == self._since:  # nobody else has got an answer meanwhile
-                service.give_up()
-            raise StageOutage(f"{problem}; {MOST_PAID} times in a row", MODEL_UNAVAILABLE) from problem
-
-
-class _CallWithoutRoom(CallFailed):
-    """A call that failed while a disk was full."""
-
-
-def login_advice(backend: Mapping[str, Any]) -> str:
-    """Where to look when a service has let nobody in: the environment is wrong, and waiting mends nothing."""
-    protocol = PROTOCOLS.get(backend["backend"])
-    names = [backend.get("key_env", protocol.key_env)] if protocol else [*secret_names(backend)]
-    known = [name for name in names if name]
-    there = [name for name in known if os.environ.get(name)]
-    if there:
-        what = f"check the key in {join_names(there)}"
-    elif known:
-        what = f"no key is set: {' or '.join(known[:3])}, or a login of its own"
-    else:
-        what = "no variable with a key is passed to it: `key_env:` or `pass:` names one"
-    return f"{what}; not waited for, since it has let in no call of this build"
-
-
-class RoleAsker(NamedTuple):
-    """Asks the roles of one target.  `ground`: the tree of files that the questions are about."""
-
-    job: Job
-    roles: Mapping[str, Mapping[str, Any]]
-    calls: Calls
-    ground: str
-
-    @classmethod
-    def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
-        """The asker of a job; the journal of a time that came to its end is put aside: then new answers are wanted."""
-        published = dict(job.target.writes)["calls"][0]
-        name = own_name(job.target.name)
-        if name.endswith(".ahead"):  # the same work, begun before its turn
-            name = f"{name.removesuffix('.ahead')}.implement"
-        journal = f"{folder(job.target.run)}/calls/{name}"
-        calls = Calls(journal)
-        if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
-            calls.retire()
-        # as they stand in the spec: with the keys that the recipe leaves out, and the job's files
-        limits = job.target.params.get("limits", {})
-        in_full = {name: {**role, **limits.get(name, {})} for name, role in roles.items()}
-        for name, role in in_full.items():
-            if f"{name}_folder" in job.reads:
-                role["folder"] = dict(job.target.reads)[f"{name}_folder"][0]
-        return cls(job, in_full, calls, ground)
-
-    def prompt(self, role: str, values: Mapping[str, str]) -> str:
-        return fill_template(self.job.reads, role, values)
-
-    def earlier_call(self, role: str, prompt: str) -> Call | None:
-        """The last settled call for a prompt; None while it may be tried once more."""
-        settled, again = self._settled_calls(role, prompt)
-        return settled[-1] if settled and not (settled[-1].exit and again) else None
-
-    def _settled_calls(self, role: str, prompt: str) -> tuple[list[Call], bool]:
-        """Calls for a prompt, without those that failed by fault of the service; and whether tries are left.
-
-        Tries before a kill count too."""
-        key = call_key(role, prompt, self.ground)
-        settled = [call for call in self.calls.read_all() if call.key == key and call.is_settled]
-        return settled, self._has_tries(settled)
-
-    def _has_tries(self, settled: Sequence[Call]) -> bool:
-        refused = any(call.exit == REFUSAL_STATUS for call in settled)
-        return not refused and sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
-
-    def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
-        """Ask a role that only answers; a coder's work is more than its words."""
-        prompt = self.prompt(role, values)
-        if earlier := self.earlier_call(role, prompt):
-            return recorded_answer(earlier)
-        question = self.question(role, prompt, where)
-        answer = self.ask_with_retries(question)
-        self.keep(answered_call(self.roles[role], question, answer))
-        return answer
-
-    def keep(self, *calls: Call) -> None:
-        """Keep calls that ended, which may have cost money: a full disk is waited for."""
-        self.when_room(calls[0].role, lambda: self.calls.append(*calls))
-
-    def when_room(self, role: str, do: Callable[[], T]) -> T:
-        """Do what an answer is kept by, again and again while a disk is full or git is killed."""
-        pauses = Pauses(self.job.target.limits.patience or 0.0)
-        while True:
-            try:
-                return do()
-            except OSError as error:
-                if error.errno not in NO_ROOM or (seconds := pauses.next_pause()) is None:
-                    raise
-                wait = Wait(role, "disk full", describe_unwritten(error), seconds)
-            except GitOutage as outage:
-                if (seconds := pauses.next_pause()) is None:
-                    raise
-                wait = Wait(role, "killed", str(outage), seconds)
-            self.job.say(wait)
-            sleep_until(self.job.processes, SimpleQueue(), wait.seconds)
-
-    def question(self, role: str, prompt: str, where: str) -> Question:
-        return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
-
-    def ask_with_retries(
-        self,
-        question: Question,
-        again: Callable[[], object] = lambda: None,
-        check: Callable[[Answer], object] = lambda answer: None,
-        rescue: Callable[[CallFailed], Sequence[Call]] = lambda failure: (),
-    ) -> Answer:
-        """Ask as often as the spec allows, calling `again` before each retry; failures are kept with their cost.
-
-        An outage is waited for, and is none of the retries; `check` may find one in an answer.  Calls that `rescue`
-        makes of the last failure are kept with it at once: after a kill there are both or none."""
-        backend = self.roles[question.role]
-        service, outages = self._service(backend), _Outages()
-        squeezed = 0
-        while True:
-            if full := full_disk([self.calls.path]):  # an answer could not be kept, and would be paid for again
-                raise NoRoom(full)
-            try:
-                with service.turn(self.job, question.role) as turn:
-                    return self._ask_once(question, service, turn, check)
-            except BackendUnavailable as problem:
-                if problem.usage != FREE:
-                    self.keep(failed_call(backend, question, problem))
-                elif backend["backend"] in PAID:
-                    self.when_room(question.role, self.calls.note_unpaid)
-                if self.job.processes.stopping:
-                    raise BuildStopping from problem
-                outages.check(service, problem)
-            except CallFailed as failure:
-                failed = failed_call(backend, question, failure)
-                if isinstance(failure, _CallWithoutRoom) and squeezed < MOST_PAID:
-                    squeezed += 1
-                    self.keep(failed._replace(exit=NOT_NOW))
-                    self._await_room(question, str(failure))
-                elif self._keep_failure(question, failed, partial(rescue, failure)):
-                    raise
-            again()
-
-    def _keep_failure(self, question: Question, failed: Call, rescue: Callable[[], Sequence[Call]]) -> bool:
-        """Keep a failed call; check if it was the last try."""
-        settled, _ = self._settled_calls(question.role, question.prompt)
-        is_last = not self._has_tries([*settled, failed]) or self.job.processes.stopping
-        rescued: Sequence[Call] = ()
-        try:
-            rescued = rescue() if is_last else ()
-        finally:
-            self.keep(failed, *rescued)
-        return is_last
-
-    def _ask_once(
-        self, question: Question, service: Service, turn: ServiceTurn, check: Callable[[Answer], object]
-    ) -> Answer:
-        """Ask, and tell the others who ask the same backend what came of it."""
-        context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
-        backend, full = self.roles[question.role], list[str]()
-        try:
-            with watch_room([question.folder, question.log]) as full:
-                if backend["backend"] in PAID:
-                    is_free = isinstance(backend.get("price"), str)
-                    self.calls.note_asked(question.role, 0.0 if is_free else None)
-                answer = ask(backend, question, context)
-            check(answer)
-        except BackendUnavailable as problem:
-            if problem.kind:
-                is_mistake = problem.kind == "login" and not service.has_worked
-                why = f"{problem}; {login_advice(backend)}" if is_mistake else str(problem)
-                turn.failed(RefusedTry(problem.kind, why, problem.after))
-                if is_mistake:
-                    service.give_up()
-            raise
-        except CallFailed as failure:
-            turn.succeeded()
-            if full and failure.exit != REFUSAL_STATUS and backend["backend"] not in PROTOCOLS:
-                why = f"{failure}; {full[0]}"
-                raise _CallWithoutRoom(why, failure.exit, failure.usage, failure.seconds) from failure
-            raise
-        turn.succeeded()
-        return answer
-
-    def _await_room(self, question: Question, why: str) -> None:
-        """Wait for room before a call that may cost money is made again."""
-        pauses = Pauses(self.job.target.limits.patience or 0.0)
-        while True:
-            if (seconds := pauses.next_pause()) is None:
-                raise StageOutage(why, DISK_FULL)
-            self.job.say(Wait(question.role, "disk full", why, seconds))
-            sleep_until(self.job.processes, SimpleQueue(), seconds)
-            if not full_disk([question.folder, question.log]):
-                return
-
-    def _service(self, backend: Mapping[str, Any]) -> Service:
-        """The service behind a backend: roles that ask in the same way share it."""
-        services = self.job.shared.get(Services, Services)
-        keys = {name: value for name, value in backend.items() if name not in ASKED_DIFFERENTLY}
-        return services.of((json.dumps(keys, sort_keys=True), self.job.target.limits.patience))
-
-    def journal_bytes(self) -> bytes:
-        return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
 
 
 class IdeaAnswer(NamedTuple):
@@ -310,17 +56,6 @@ def recorded_ideas_stage(job: Job) -> None:
         path = f"{folder}/{names[number]}" if number < len(names) else ""
         write(text, read_bytes(f"{path}/idea.md") if path else b"")
         write(patch, read_bytes(f"{path}/change.patch") if os.path.isfile(f"{path}/change.patch") else b"")
-
-
-def cost_of_calls(calls: list[Call]) -> Record:
-    """The cost of calls together, the failed ones too; `unknown_calls`, if there are any: those of unknown price."""
-    unknown = sum(call.usage.usd is None for call in calls)
-    return {
-        **({"unknown_calls": unknown} if unknown else {}),
-        "usd": sum(call.usage.usd or 0.0 for call in calls),
-        "tokens": sum(call.usage.input_tokens + call.usage.output_tokens for call in calls),
-        "seconds": round(sum(call.seconds for call in calls), 3),
-    }
 
 
 def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:

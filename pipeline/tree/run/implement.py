@@ -11,52 +11,51 @@ States of the work on one idea:
     coded -> not approved      the rounds are over; the code is kept for people to look at, and goes no further
 
 The commit exists before anything is measured.  Only the difference in files counts, whatever anybody said.  A change
-made by hand is waited for in a worktree of its slot."""
+made by hand is waited for in a worktree of its slot.  Of the answer of a coder that only writes text, nothing is
+written before all of it was found good: edits become a tree of git, in which no path leads outside."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pipeline.core.graph import Leavings
-from pipeline.core.recipe import compact_json
 from pipeline.core.text import join_names
 from pipeline.git.command import CandidateProblem
 from pipeline.git.commits import (
     Candidate,
     apply_patch,
     commit_patch,
+    commit_tree,
     commit_without_leavings,
-    commit_worktree,
     patch_between,
+    tree_with_files,
+    tree_with_patch,
 )
+from pipeline.git.objects import LINK, read_blobs, tree_changes, tree_entries, tree_hash
 from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageFailed
-from pipeline.models.calls import Call, answered_call, call_key, failed_call, recorded_answer
+from pipeline.models.calls import answered_call, failed_call, recorded_answer
 from pipeline.models.clients import secret_names
-from pipeline.models.contract import Answer, CallFailed, Question
-from pipeline.store.files import append_lines, read_bytes, whole_lines
-from pipeline.store.folders import delete_tree
+from pipeline.models.contract import Answer, CallFailed
+from pipeline.store.files import append_lines, read_bytes
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.edits import AnswerChange, read_answer
+from pipeline.tree.rules.edits import AnswerChange, contents_after, read_answer
 from pipeline.tree.rules.positions import RunLayout, slot_of
 from pipeline.tree.rules.prompts import (
     DEFAULT_REPAIRS,
     NO_CHANGE_FOUND,
     context_tokens,
-    failed_tests_text,
     repair_text,
     review_verdict,
 )
-from pipeline.tree.run.answers import CodeState, changed_code
-from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.measure import tried_checkout, try_tests
+from pipeline.tree.rules.protection import ProtectedFiles, folders_above, void_reason
+from pipeline.tree.run.asker import RoleAsker
+from pipeline.tree.run.measure import TestsInRounds
 from pipeline.tree.run.prompting import FIRST_REVIEW, NO_PLAN, PromptValues
 from pipeline.tree.run.protect import load_protected
 from pipeline.tree.run.records import (
@@ -67,7 +66,6 @@ from pipeline.tree.run.records import (
     as_json,
     load,
     load_as,
-    read_text,
     save,
     write,
 )
@@ -88,7 +86,7 @@ def by_hand_stage(job: Job) -> None:
 
 
 NOTHING_CHANGED = "nothing was changed"
-KEEP, ENDED_EARLY = "keep", "It ended early: "
+KEEP = "keep"
 NOT_APPROVED = "the reviewer did not approve it"
 LONGEST_SUBJECT = 72
 SHORTEST_SECRET = 8  # a shorter value may stand in any change
@@ -147,7 +145,7 @@ class _Work:
         self.leavings = Leavings(**{**given, "folders": tuple(given.get("folders", ()))})
         path = RunLayout(job.target.run).of_run("protected.json")
         self.protected = load_protected(path) if brief.get("protect") else None
-        self.tests = _TestsInRounds(job, os.path.dirname(asking.calls.path), not os.path.exists(asking.calls.path))
+        self.tests = TestsInRounds(job, os.path.dirname(asking.calls.path), not os.path.exists(asking.calls.path))
 
     def implementation(self) -> Implementation:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
@@ -200,43 +198,41 @@ class _Work:
 
     def _round(self, worktree: Worktree, plan: str, review: str) -> str:
         """Code once and review it: the reviewer's objection, or why there is nothing to review."""
+        self.at = self.at._replace(candidate=None, patch=b"", approved=False)
         try:
-            answer, change = self._code(worktree, plan, review)
+            answer = self._code(worktree, plan, review)
         except CandidateProblem as problem:
-            self.at = self.at._replace(candidate=None, patch=b"", approved=False)
             return str(problem)
-        candidate, left = commit_without_leavings(worktree, self.parent, self._subject(), self.leavings)
-        junk = tuple(left)
-        self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change, left_out=junk)
-        if junk:
+        candidate = self._state(worktree)[0]
+        self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=answer.patch)
+        if junk := self.at.left_out:
             append_lines(self.job.log, f"left out of the candidate: {join_names(junk)}\n".encode(errors="replace"))
         if candidate.empty:
-            self.at = self.at._replace(approved=False)
             return NOTHING_CHANGED
         approved, objection = self._review(self.at, plan, answer.text, worktree.path)
         self.at = self.at._replace(approved=approved)
         return objection
 
-    def _code(self, worktree: Worktree, plan: str, review: str) -> tuple[Answer, bytes]:
-        """The coder's answer and change; of one that only writes, after corrections of what could not be used."""
+    def _code(self, worktree: Worktree, plan: str, review: str) -> Answer:
+        """The coder's answer with its change; of one that only writes, after corrections of what could not be used."""
         role, objection = self.asking.roles["coder"], review
         only_writes, repairs = context_tokens(role) > 0, int(role.get("max_repairs", DEFAULT_REPAIRS))
         while True:
-            before = self._state(worktree)
+            before = self._state(worktree)[0]
             unchanged = self._patch(before)
             values = {"idea": self.idea, "plan": plan, "review": objection}
-            answer, change = self._code_once(worktree, self._prompt("coder", before.tree, values), unchanged)
-            found = read_answer(answer.text, only_writes) if change == unchanged else AnswerChange()
-            if found.is_empty and (change != unchanged or not only_writes):
-                return answer, change
-            state = CodeState(self.repo.path, self.parent, before.commit, self.protected)
+            answer = self._code_once(worktree, self._prompt("coder", before.tree, values), unchanged)
+            found = read_answer(answer.text, only_writes) if answer.patch == unchanged else AnswerChange()
+            if found.is_empty and (answer.patch != unchanged or not only_writes):
+                return answer
+            state = _CodeState(self.repo.path, self.parent, before.commit, self.protected)
             made, mistakes = (
-                (None, [NO_CHANGE_FOUND]) if found.is_empty else changed_code(state, found, self._subject())
+                (None, [NO_CHANGE_FOUND]) if found.is_empty else _changed_code(state, found, self._subject())
             )
             if made:
                 change = self._patch(made)
                 self._reset(worktree, change)
-                return answer, change
+                return answer._replace(patch=change)
             if not repairs:
                 raise CandidateProblem("; ".join(mistakes))
             repairs, objection = repairs - 1, repair_text(review, answer.text, mistakes)
@@ -266,145 +262,84 @@ class _Work:
         text = self.asking.ask("reviewer", values, folder).text
         return review_verdict(text) is True, text
 
-    def _code_once(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
-        """The coder's answer and its change of files, or those of the last time with the same prompt."""
+    def _code_once(self, worktree: Worktree, prompt: str, before: bytes) -> Answer:
+        """The coder's answer with its change of files, or that of the last time with the same prompt."""
         if earlier := self.asking.earlier_call("coder", prompt):
             answer = recorded_answer(earlier)
-            self._note_partial(prompt, answer)
             self._reset(worktree, answer.patch)
-            return answer, answer.patch
-        return self._ask_coder(worktree, prompt, before)
+        else:
+            answer = self._ask_coder(worktree, prompt, before)
+        left_out = tuple(sorted({*self.at.left_out, *answer.left_out}))
+        self.at = self.at._replace(partial=answer.partial, left_out=left_out)
+        return answer
 
-    def _ask_coder(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
+    def _ask_coder(self, worktree: Worktree, prompt: str, before: bytes) -> Answer:
         """Ask the coder, and keep the answer before anything else is done: it may have cost money."""
-        question = self.asking.question("coder", prompt, worktree.path)
+        question, coder = self.asking.question("coder", prompt, worktree.path), self.asking.roles["coder"]
 
         def check(answer: Answer) -> None:
-            if answer.trouble and self._brings_nothing(answer, worktree, before):
+            has_patch = answer.patch or not read_answer(answer.text, context_tokens(coder) > 0).is_empty
+            if answer.trouble and not has_patch and self._whole_change(worktree) == before:
                 raise answer.trouble
 
-        coder, kept = self.asking.roles["coder"], list[Call]()
+        def rescue(failure: CallFailed) -> Answer | None:
+            if coder.get("partial") != KEEP or self._whole_change(worktree) in (None, before):
+                return None
+            cost = (failure.usage, failure.seconds, coder.get("model", ""))
+            return Answer(f"It ended early: {failure}", *cost, partial=str(failure))
 
-        def rescue(failure: CallFailed) -> Sequence[Call]:
-            if coder.get("partial") == KEEP:
-                kept.extend(self._partial_work(worktree, question, before, failure))
-            return kept
-
-        try:
-            answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before), check, rescue)
-        except CallFailed:
-            if not kept:
-                raise
-            answer = recorded_answer(kept[0])
-            self._note_partial(prompt, answer)
-            return answer, answer.patch
+        answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before), check, rescue)
         if answer.patch:  # recorded elsewhere
             self._reset(worktree, answer.patch)
         try:
-            change = self.asking.when_room("coder", lambda: self._change(worktree))
-            self._check_keys(change)
+            change, left_out = self._change(worktree)
         except CandidateProblem as problem:
             spoilt = CallFailed(str(problem), 1, answer.usage, answer.seconds)
             self.asking.keep(failed_call(coder, question, spoilt))
             raise spoilt from problem
+        answer = answer._replace(patch=change, left_out=(*answer.left_out, *left_out))
         self.asking.keep(answered_call(coder, question, answer, change))
-        return answer, change
+        return answer
 
-    def _brings_nothing(self, answer: Answer, worktree: Worktree, before: bytes) -> bool:
-        """Check that an answer changes nothing; one that spoils the folder is the candidate's failure."""
-        only_writes = context_tokens(self.asking.roles["coder"]) > 0
-        try:
-            is_empty = not answer.patch and read_answer(answer.text, only_writes).is_empty
-            return is_empty and self.asking.when_room("coder", lambda: self._change(worktree)) == before
-        except CandidateProblem:
-            return False
-
-    def _partial_work(
-        self, worktree: Worktree, question: Question, before: bytes, failure: CallFailed
-    ) -> Iterator[Call]:
-        """The change that a failed call has left, as an answer; its cost is in the call that failed."""
-        change = self.asking.when_room("coder", lambda: self._change(worktree))
-        if change != before:
-            self._check_keys(change)
-            answer = Answer(f"{ENDED_EARLY}{failure}")
-            yield answered_call(self.asking.roles["coder"], question, answer, change)
-
-    def _note_partial(self, prompt: str, answer: Answer) -> None:
-        """Note whether an answer is what a failed call has left: the failure is in the call before it."""
-        key = call_key("coder", prompt, self.asking.ground)
-        failed = [
-            call.error for call in self.asking.calls.read_all() if call.key == key and call.is_settled and call.exit
-        ]
-        is_partial = answer.text.startswith(ENDED_EARLY) and answer.text.removeprefix(ENDED_EARLY) in failed[-1:]
-        self.at = self.at._replace(partial=failed[-1] if is_partial else "")
-
-    def _state(self, worktree: Worktree) -> Candidate:
-        """The files of a worktree as a commit; it may be empty."""
+    def _state(self, worktree: Worktree, check: Callable[[bytes], object] | None = None) -> tuple[Candidate, list[str]]:
+        """The files of a worktree as a commit, which may be empty; and what was left out of it."""
         if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
             raise CandidateProblem("the folder that the coder worked in is gone")
         restore_setup(self.repo.path)
-        return commit_worktree(worktree, self.parent, self._subject(), self.leavings)
+        return commit_without_leavings(worktree, self.parent, self._subject(), self.leavings, check)
 
     def _patch(self, made: Candidate) -> bytes:
         return b"" if made.empty else patch_between(self.repo.path, self.parent, made.commit)
 
-    def _change(self, worktree: Worktree) -> bytes:
-        return self._patch(self._state(worktree))
+    def _change(self, worktree: Worktree) -> tuple[bytes, list[str]]:
+        """The change in a worktree where the coder was at work, and what was left out of it."""
+        check = self._check_keys if self._secrets() else None
+        made, left_out = self.asking.when_room("coder", lambda: self._state(worktree, check))
+        change = self.asking.when_room("coder", lambda: self._patch(made))
+        self._check_keys(change)  # also what it deletes
+        return change, left_out
 
-    def _check_keys(self, change: bytes) -> None:
-        """Refuse a change that holds a key of the coder's environment: it would be recorded, committed and run."""
+    def _whole_change(self, worktree: Worktree) -> bytes | None:
+        """The change in a worktree; None if it may not be a candidate."""
+        try:
+            return self._change(worktree)[0]
+        except CandidateProblem:
+            return None
+
+    def _secrets(self) -> dict[str, str]:
+        """The keys in the coder's environment."""
         values = {name: os.environ.get(name, "") for name in secret_names(self.asking.roles["coder"])}
-        secrets = {name: value for name, value in values.items() if len(value) >= SHORTEST_SECRET}
-        if held := [name for name, value in secrets.items() if value.encode(errors="surrogateescape") in change]:
+        return {name: value for name, value in values.items() if len(value) >= SHORTEST_SECRET}
+
+    def _check_keys(self, content: bytes) -> None:
+        """Refuse a change that holds a key of the coder's environment: it would be recorded, committed and run."""
+        if held := [name for name, value in self._secrets().items() if os.fsencode(value) in content]:
             raise CandidateProblem(f"the change holds the value of {', '.join(held)}, which is not to be written down")
 
     def _reset(self, worktree: Worktree, change: bytes) -> None:
         self.repo.candidates.add(str(self.slot), self.parent)
         if change:
             apply_patch(worktree, change)
-
-
-class _TestsInRounds:
-    """Tests that the coder is told of.  Their ends are kept until the target ends: after a kill the same failure is the
-    same question, and its answer was paid for."""
-
-    def __init__(self, job: Job, folder: str, is_new: bool) -> None:
-        self.job, self.tests = job, job.target.params["limits"].get("tests", {})
-        self.path, self.log = f"{folder}/tests.jsonl", f"{folder}/tests.log"
-        self.rounds = int(self.tests.get("rounds", 0))
-        if is_new and os.path.exists(self.path):  # of a time that came to its end; the tests may be others by now
-            os.unlink(self.path)
-
-    def failure(self, candidate: Candidate | None) -> str:
-        """The words for the coder; empty when the tests pass, or when a protected file was changed."""
-        if candidate is None:
-            return ""
-        key = sha256(compact_json([candidate.tree, self.tests["command"]]).encode()).hexdigest()
-        if key not in (ends := self._recorded_ends()):
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            ends[key] = self._run(candidate)
-            line = json.dumps({"key": key, "failure": ends[key]}).encode() + b"\n"
-            append_lines(self.path, line, cut=True, durable=True)
-        return ends[key]
-
-    def _recorded_ends(self) -> dict[str, str]:
-        if not os.path.exists(self.path):
-            return {}
-        with open(self.path, "rb") as file:
-            return {each["key"]: each["failure"] for each in map(json.loads, whole_lines(file))}
-
-    def _run(self, candidate: Candidate) -> str:
-        write(self.log, b"")
-        done = try_tests(self.job, self.tests, candidate.commit, self.log)
-        output = read_text(self.log)
-        delete_tree(self.log)
-        return "" if done.ok or done.void else failed_tests_text(done.why, output, self._folders())
-
-    def _folders(self) -> dict[str, str]:
-        """The folders of this machine that no text for a model names."""
-        where, home = RunRepo(self.job.target.run).candidates.folder, os.path.expanduser("~")
-        checkout = f"{where}/{tried_checkout(slot_of(self.job.target.name))}"
-        return {os.path.realpath(home): "~", home: "~", os.getcwd(): "{project}", checkout: "."}
 
 
 def _change_from_file(work: _Work) -> bytes:
@@ -427,3 +362,50 @@ CHANGE_SOURCES: Mapping[str, Callable[[_Work], bytes]] = {
     MANUAL: _change_from_file,
     DRY: _dry_run_change,
 }
+
+
+class _CodeState(NamedTuple):
+    """The code that an answer changes.  `base`: its commit, made from `parent`; `protected`: what must stay."""
+
+    repo: str
+    parent: str
+    base: str
+    protected: ProtectedFiles | None
+
+
+def _changed_code(state: _CodeState, change: AnswerChange, message: str) -> tuple[Candidate | None, list[str]]:
+    """The commit that a change makes of the code; None with what is wrong, and then nothing was applied."""
+    if change.mistakes:
+        return None, [*change.mistakes]
+    try:
+        if change.diff:
+            tree = tree_with_patch(state.repo, state.base, change.diff.encode(errors="surrogateescape"))
+        else:
+            contents, mistakes = contents_after(change.edits, *_file_access(state))
+            if mistakes:
+                return None, mistakes
+            tree = tree_with_files(state.repo, state.base, contents)
+    except CandidateProblem as problem:
+        return None, [str(problem)]
+    if state.protected and (void := void_reason(state.protected, tree_changes(state.repo, state.protected.tree, tree))):
+        return None, [f"{void}; it must stay as it is"]
+    return commit_tree(state.repo, state.parent, tree, message), []
+
+
+def _file_access(state: _CodeState) -> tuple[Callable[[str], bytes | None], Callable[[str], str]]:
+    """The contents of files by path, and the reason why a path may not be changed."""
+    entries = tree_entries(state.repo, tree_hash(state.repo, state.base))
+    folders = {folder for path in entries for folder in folders_above(path)}
+
+    def read(path: str) -> bytes | None:
+        entry = entries.get(path)
+        return read_blobs(state.repo, [entry.blob])[entry.blob] if entry else None
+
+    def refuse(path: str) -> str:
+        if path in folders:
+            return "is a folder"
+        if path in entries and entries[path].mode == LINK:
+            return "is a symbolic link; change the file that it leads to"
+        return next((f"{above} is no folder" for above in folders_above(path) if above in entries), "")
+
+    return read, refuse

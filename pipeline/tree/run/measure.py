@@ -15,12 +15,15 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
+from pipeline.core.recipe import compact_json
+from pipeline.git.commits import Candidate
 from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.job import Job, JobFiles, StageFailed
-from pipeline.store.files import read_bytes
+from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.store.folders import delete_tree
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
+from pipeline.tree.rules.prompts import failed_tests_text
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
@@ -50,12 +53,12 @@ def test_stage(job: Job) -> None:
     _save_step(job, tree, StepRecord(_status(tree, done.why), done.why, done.exit), done.cost)
 
 
-def tried_checkout(slot: positions.EvalSlot) -> str:
+def _tried_checkout(slot: positions.EvalSlot) -> str:
     """The checkout in which tests are tried for a coder."""
     return f"{slot}.tried"
 
 
-def try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> CheckoutRun:
+def _try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> CheckoutRun:
     """Run the tests on a commit of which there is no record yet, as `.test` will, for its coder.
 
     `tests`: as in the limits of the target."""
@@ -64,11 +67,54 @@ def try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> Chec
     limits = job.target.limits._replace(timeout=tests["timeout"])
     target = job.target._replace(stage="test", params={**tests["command"], **sealed}, limits=limits)
     output = positions.RunLayout(job.target.run).of_position(where, "out.tried")
-    request = CommandRequest(where, tried_checkout(where), output, {}, log, wants=False)
+    request = CommandRequest(where, _tried_checkout(where), output, {}, log, wants=False)
     try:
         return run_on_commit(job._replace(target=target, reads=tests["reads"]), request, repo, commit)
     finally:
         delete_tree(output)
+
+
+class TestsInRounds:
+    """Tests that the coder is told of.  Their ends are kept until the target ends: after a kill the same failure is the
+    same question, and its answer was paid for."""
+
+    def __init__(self, job: Job, folder: str, is_new: bool) -> None:
+        self.job, self.tests = job, job.target.params["limits"].get("tests", {})
+        self.path, self.log = f"{folder}/tests.jsonl", f"{folder}/tests.log"
+        self.rounds = int(self.tests.get("rounds", 0))
+        if is_new and os.path.exists(self.path):  # of a time that came to its end; the tests may be others by now
+            os.unlink(self.path)
+
+    def failure(self, candidate: Candidate | None) -> str:
+        """The words for the coder; empty when the tests pass, or when a protected file was changed."""
+        if candidate is None:
+            return ""
+        key = sha256(compact_json([candidate.tree, self.tests["command"]]).encode()).hexdigest()
+        if key not in (ends := self._recorded_ends()):
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            ends[key] = self._run(candidate)
+            line = json.dumps({"key": key, "failure": ends[key]}).encode() + b"\n"
+            append_lines(self.path, line, cut=True, durable=True)
+        return ends[key]
+
+    def _recorded_ends(self) -> dict[str, str]:
+        if not os.path.exists(self.path):
+            return {}
+        with open(self.path, "rb") as file:
+            return {each["key"]: each["failure"] for each in map(json.loads, whole_lines(file))}
+
+    def _run(self, candidate: Candidate) -> str:
+        write(self.log, b"")
+        done = _try_tests(self.job, self.tests, candidate.commit, self.log)
+        output = read_text(self.log)
+        delete_tree(self.log)
+        return "" if done.ok or done.void else failed_tests_text(done.why, output, self._folders())
+
+    def _folders(self) -> dict[str, str]:
+        """The folders of this machine that no text for a model names."""
+        where, home = RunRepo(self.job.target.run).candidates.folder, os.path.expanduser("~")
+        checkout = f"{where}/{_tried_checkout(positions.slot_of(self.job.target.name))}"
+        return {os.path.realpath(home): "~", home: "~", os.getcwd(): "{project}", checkout: "."}
 
 
 def sweep_stage(job: Job) -> None:

@@ -1,0 +1,289 @@
+"""Asking a role of a search: a question that was answered and paid for is not asked again.
+
+Calls are journalled as they end, so that answers outlive a build that was broken off.
+States of a call, by its key (role, prompt, files):
+
+    none -> answered          kept, and used again by the same target
+    none -> failed            kept with its cost; asked again, `eval_retries` times at most
+    none -> refused           kept with its cost; a model that will not answer is not asked again
+    none -> service at fault  its cost is kept; the call waits and is made again, until patience is over: then it is
+                              an outage of the target, and the next build asks
+    none -> broken off        noted before it was sent, and no more is known: it is on the bill, at an unknown price"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from pipeline.core.outcome import DISK_FULL, MODEL_UNAVAILABLE
+from pipeline.core.text import join_names
+from pipeline.errors import NO_ROOM
+from pipeline.git.command import GitOutage
+from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, watch_room
+from pipeline.machine.job import Job, NoRoom, StageOutage
+from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn
+from pipeline.machine.process import BuildStopping, NotBegun
+from pipeline.models.ask import PAID, PROGRAMS, ask
+from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, recorded_answer
+from pipeline.models.clients import CODER, secret_names
+from pipeline.models.complaints import REFUSAL_STATUS
+from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
+from pipeline.models.endpoints import PROTOCOLS
+from pipeline.store.files import read_bytes
+from pipeline.store.noop import folder
+from pipeline.tree.rules.positions import own_name
+from pipeline.tree.run.prompting import fill_template
+from pipeline.tree.run.seal import sealed_paths
+
+T = TypeVar("T")
+
+# Keys of a role that may differ where the same service is asked.
+ASKED_DIFFERENTLY = (
+    "prompt", "context_tokens", "timeout", "retries", "price", "usage", "temperature", "seed", "max_tokens", "folder",
+    "max_repairs", "partial", "outage", "max_turns", "max_usd",
+)  # fmt: skip
+# Outages of one answer, which may have been paid for: so many in a row for one question, and no more are tried.
+OF_ONE_ANSWER, MOST_PAID = ("malformed", "time-out"), 3
+
+
+class _Outages:
+    """Outages of one question in a row."""
+
+    def __init__(self) -> None:
+        self._maybe_paid, self._since = 0, 0.0
+
+    def check(self, service: Service, problem: BackendUnavailable) -> None:
+        """Raise StageOutage where waiting does not help, or was tried often enough."""
+        if not problem.kind:
+            raise StageOutage(str(problem), MODEL_UNAVAILABLE) from problem
+        self._maybe_paid = self._maybe_paid + 1 if problem.kind in OF_ONE_ANSWER else 0
+        if self._maybe_paid == 1:
+            self._since = service.out_since
+        if self._maybe_paid == MOST_PAID:
+            if service.out_since == self._since:  # nobody else has got an answer meanwhile
+                service.give_up()
+            why = f"{problem}; asked {MOST_PAID} times, as each try may cost"
+            raise StageOutage(why, MODEL_UNAVAILABLE) from problem
+
+
+class _CallOnFullDisk(CallFailed):
+    """Failure of a call while a disk was full; it may also have ended well, half of the files unwritten."""
+
+
+# Outages that waiting does not mend before anything of the backend has worked: the environment is wrong.
+MISTAKES = ("login", "missing")
+
+
+def advice_on_mistake(backend: Mapping[str, Any], kind: str) -> str:
+    """Where to look when a service has let nobody in, or is not there."""
+    where = _where_to_look(backend) if kind == "login" else "check the program or `url:`, and `model:`"
+    return f"{where}; not waited for: no call of this build has got in yet"
+
+
+def _where_to_look(backend: Mapping[str, Any]) -> str:
+    """Variables of the keys that let a backend in, or a login of its own, in words."""
+    protocol = PROTOCOLS.get(backend["backend"])
+    names = [backend.get("key_env", protocol.key_env)] if protocol else [*secret_names(backend)]
+    known = [name for name in names if name]
+    there = [name for name in known if os.environ.get(name)]
+    if there:
+        return f"check the key in {join_names(there)}"
+    if known:
+        *others, last = known[:3]
+        return f"set {', '.join(others)}{' or ' if others else ''}{last}, or log in with the client"
+    return "no variable with a key is passed to it: `key_env:` or `pass:` names one"
+
+
+class RoleAsker(NamedTuple):
+    """Asks the roles of one target.  `ground`: the tree of files that the questions are about."""
+
+    job: Job
+    roles: Mapping[str, Mapping[str, Any]]
+    calls: Calls
+    ground: str
+
+    @classmethod
+    def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
+        """The asker of a job; the journal of a time that came to its end is put aside: then new answers are wanted."""
+        published = dict(job.target.writes)["calls"][0]
+        name = own_name(job.target.name)
+        if name.endswith(".ahead"):  # the same work, begun before its turn
+            name = f"{name.removesuffix('.ahead')}.implement"
+        journal = f"{folder(job.target.run)}/calls/{name}"
+        calls = Calls(journal)
+        if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
+            calls.retire()
+        # as they stand in the spec: with the keys that the recipe leaves out, and the job's files
+        limits = job.target.params.get("limits", {})
+        in_full = {name: {**role, **limits.get(name, {})} for name, role in roles.items()}
+        for name, role in in_full.items():
+            if f"{name}_folder" in job.reads:
+                role["folder"] = dict(job.target.reads)[f"{name}_folder"][0]
+        return cls(job, in_full, calls, ground)
+
+    def prompt(self, role: str, values: Mapping[str, str]) -> str:
+        return fill_template(self.job.reads, role, values)
+
+    def earlier_call(self, role: str, prompt: str) -> Call | None:
+        """The last settled call for a prompt; None while it may be tried once more."""
+        settled, again = self._settled_calls(role, prompt)
+        return settled[-1] if settled and not (settled[-1].exit and again) else None
+
+    def _settled_calls(self, role: str, prompt: str) -> tuple[list[Call], bool]:
+        """Calls for a prompt, without those that failed by fault of the service; and whether tries are left.
+
+        Tries before a kill count too."""
+        key = call_key(role, prompt, self.ground)
+        settled = [call for call in self.calls.read_all() if call.key == key and call.is_settled]
+        return settled, self._has_tries(settled)
+
+    def _has_tries(self, settled: Sequence[Call]) -> bool:
+        refused = any(call.exit == REFUSAL_STATUS for call in settled)
+        return not refused and sum(call.exit != 0 for call in settled) <= self.job.target.limits.retries
+
+    def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
+        """Ask a role that only answers; a coder's work is more than its words."""
+        prompt = self.prompt(role, values)
+        if earlier := self.earlier_call(role, prompt):
+            return recorded_answer(earlier)
+        question = self.question(role, prompt, where)
+        answer = self.ask_with_retries(question)
+        self.keep(answered_call(self.roles[role], question, answer))
+        return answer
+
+    def keep(self, call: Call) -> None:
+        """Keep a call that ended, which may have cost money: a full disk is waited for."""
+        self.when_room(call.role, lambda: self.calls.append(call))
+
+    def when_room(self, role: str, do: Callable[[], T]) -> T:
+        """Do what an answer is kept by, again and again while a disk is full or git is killed."""
+        wait = partial(Pauses(self.job.target.limits.patience or 0.0).wait, self.job.processes, self.job.say, role)
+        while True:
+            try:
+                return do()
+            except OSError as error:
+                if error.errno not in NO_ROOM or not wait("disk full", describe_unwritten(error)):
+                    raise
+            except GitOutage as outage:
+                if not wait("killed", str(outage)):
+                    raise
+
+    def question(self, role: str, prompt: str, where: str) -> Question:
+        return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
+
+    def ask_with_retries(
+        self,
+        question: Question,
+        again: Callable[[], object] = lambda: None,
+        check: Callable[[Answer], object] = lambda answer: None,
+        rescue: Callable[[CallFailed], Answer | None] = lambda failure: None,
+    ) -> Answer:
+        """Ask as often as the spec allows, calling `again` before each retry; failures are kept with their cost.
+
+        An outage is waited for, and is none of the retries; `check` may find one in an answer.  `rescue` may make an
+        answer of the last failure, with its cost.  Whoever asks keeps the answer."""
+        backend = self.roles[question.role]
+        service, outages = self._service(backend), _Outages()
+        full_disk_tries = 0
+        while True:
+            if full := full_disk([self.calls.path]):  # an answer could not be kept, and would be paid for again
+                raise NoRoom(full)
+            try:
+                with service.turn(self.job, question.role) as turn:
+                    return self._ask_once(question, service, turn, check)
+            except BackendUnavailable as problem:
+                if problem.usage != FREE:
+                    self.keep(failed_call(backend, question, problem))
+                elif backend["backend"] in PAID:
+                    self.when_room(question.role, self.calls.note_unpaid)
+                if self.job.processes.stopping:
+                    raise BuildStopping from problem
+                outages.check(service, problem)
+            except CallFailed as failure:
+                if isinstance(failure, _CallOnFullDisk) and full_disk_tries < MOST_PAID:
+                    full_disk_tries += 1
+                    self.keep(failed_call(backend, question, failure)._replace(exit=NOT_NOW))
+                    self._await_room(question, str(failure))
+                elif answer := self._after_failure(question, failure, rescue):
+                    return answer
+            again()
+
+    def _after_failure(
+        self, question: Question, failure: CallFailed, rescue: Callable[[CallFailed], Answer | None]
+    ) -> Answer | None:
+        """Keep a failed call, and raise it after the last try, unless `rescue` makes an answer of it; else None."""
+        failed = failed_call(self.roles[question.role], question, failure)
+        settled, _ = self._settled_calls(question.role, question.prompt)
+        is_last = not self._has_tries([*settled, failed]) or self.job.processes.stopping
+        answer: Answer | None = None
+        try:
+            answer = rescue(failure) if is_last else None
+        finally:
+            if answer is None:
+                self.keep(failed)
+        if is_last and answer is None:
+            raise failure
+        return answer
+
+    def _ask_once(
+        self, question: Question, service: Service, turn: ServiceTurn, check: Callable[[Answer], object]
+    ) -> Answer:
+        """Ask, and tell the others who ask the same backend what came of it."""
+        backend, full = self.roles[question.role], list[str]()
+        is_program = backend["backend"] in PROGRAMS
+        try:
+            with watch_room([question.folder, question.log]) as full:
+                answer = self._send(question)
+            check(answer)
+        except BackendUnavailable as problem:
+            if problem.kind:
+                is_mistake = problem.kind in MISTAKES and not service.has_worked
+                why = f"{problem}; {advice_on_mistake(backend, problem.kind)}" if is_mistake else str(problem)
+                turn.failed(RefusedTry(problem.kind, why, problem.after))
+                if is_mistake:
+                    service.give_up()
+            raise
+        except CallFailed as failure:
+            turn.succeeded()
+            if full and failure.exit != REFUSAL_STATUS and is_program:
+                why = f"{failure}; {full[0]}"
+                raise _CallOnFullDisk(why, failure.exit, failure.usage, failure.seconds) from failure
+            raise
+        turn.succeeded()
+        if full and is_program and question.role == CODER:
+            raise _CallOnFullDisk(f"{CODER}: it ended well; {full[0]}", 1, answer.usage, answer.seconds)
+        return answer
+
+    def _send(self, question: Question) -> Answer:
+        """Ask; of what is paid there is a note before, which is taken back if the build stopped before it was sent."""
+        backend = self.roles[question.role]
+        context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
+        is_paid = backend["backend"] in PAID
+        if is_paid:
+            self.calls.note_asked(question.role, 0.0 if isinstance(backend.get("price"), str) else None)
+        try:
+            return ask(backend, question, context)
+        except NotBegun:
+            if is_paid:
+                self.calls.note_unpaid()
+            raise
+
+    def _await_room(self, question: Question, why: str) -> None:
+        """Wait for room before a call that may cost money is made again."""
+        pauses = Pauses(self.job.target.limits.patience or 0.0)
+        while pauses.wait(self.job.processes, self.job.say, question.role, "disk full", why):
+            if not full_disk([question.folder, question.log]):
+                return
+        raise StageOutage(why, DISK_FULL)
+
+    def _service(self, backend: Mapping[str, Any]) -> Service:
+        """The service behind a backend: roles that ask in the same way share it."""
+        services = self.job.shared.get(Services, Services)
+        keys = {name: value for name, value in backend.items() if name not in ASKED_DIFFERENTLY}
+        return services.of((json.dumps(keys, sort_keys=True), self.job.target.limits.patience))
+
+    def journal_bytes(self) -> bytes:
+        return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
