@@ -27,7 +27,8 @@ taken, so each has a place again in the end."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Condition, Event
 
@@ -49,15 +50,18 @@ News = tuple[Target, Outcome | Wait | str | int | None]
 class Board:
     """The queue that the threads of a build share.  `go_on`: a failure stops only what needs the failed target.
 
-    An outage always stops only that: what does not need what is out is finished."""
+    An outage always stops only that: what does not need what is out is finished.  `start_thread`: one more, counted
+    already.  To jobs it is the Places of the build."""
 
-    def __init__(self, session: BuildSession, todo: set[int], threads: int, go_on: bool) -> None:
+    def __init__(
+        self, session: BuildSession, todo: set[int], threads: int, go_on: bool, start_thread: Callable[[], None]
+    ) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
         self.statuses: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
         self.outages: set[int] = set()  # those of the failed ones where nobody has failed
         self.has_news = Event()  # there are news
         self.all_left = Event()  # all threads have left
-        self._session, self._go_on = session, go_on
+        self._session, self._go_on, self._start_thread = session, go_on, start_thread
         graph = session.graph
         self._rooms, self._rooms_of = session.room_places(), {i: r for i in todo if (r := rooms_of(graph.targets[i]))}
         self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, self._rooms_of, self._rooms)
@@ -163,6 +167,20 @@ class Board:
         of_run = [j for j in self._askers if self._session.graph.targets[j].run == run]
         taken = Counter(room for j in of_run for room in self._rooms_of.get(j, ()))
         return len(of_run) < self._places and all(taken[r] < self._rooms.get(r, 1) for r in self._rooms_of.get(i, ()))
+
+    @contextmanager
+    def lend(self, target: Target) -> Iterator[None]:
+        """Let others have the place of a target for the block, and wait for one when it has ended."""
+        i = self._session.graph.index[target.name]
+        if self.lend_place(i):
+            try:
+                self._start_thread()
+            except RuntimeError:  # more than the machine gives: the place is free for the threads that there are
+                self.leave()
+        try:
+            yield
+        finally:
+            self.take_back(i)
 
     def lend_place(self, i: int) -> bool:
         """Let others have the place of a target that waits; True if it wants a thread, which is counted already."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import zip_longest
 from threading import Lock
@@ -33,10 +33,20 @@ from pipeline.build.project import RunPlan
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Graph, Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome, Wait
+from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.errors import NO_ROOM
 from pipeline.machine.failures import describe_unwritten, with_full_disk
-from pipeline.machine.job import Job, NoRoom, SharedResources, Stage, StageFailed, StageOutage, Workers
+from pipeline.machine.job import (
+    Job,
+    NoPlaces,
+    NoRoom,
+    Places,
+    SharedResources,
+    Stage,
+    StageFailed,
+    StageOutage,
+    Workers,
+)
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
@@ -75,10 +85,7 @@ class Maker:
         self.processes = Processes([*plans], locks)
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
-        self.say: Callable[[Target, str | Wait], None] = lambda target, line: None
-        self.lend_place: Callable[[Target], AbstractContextManager[None]] = lambda target: nullcontext()
-        self.is_paused: Callable[[Target], bool] = lambda target: False
-        self.admit_asker: Callable[[Target], bool] = lambda target: True
+        self.places: Places = NoPlaces()
 
     def stage(self, target: Target) -> Stage:
         return self.stages[target.run][target.stage]
@@ -166,7 +173,7 @@ class Maker:
         return Outcome(RECALLED, receipt, start=receipt.start, end=receipt.end, saved=result.seconds)
 
     def _run(self, work: TargetWork) -> Outcome:
-        if self.stage(work.target).asks and not self.admit_asker(work.target):
+        if self.stage(work.target).asks and not self.places.admit_asker(work.target):
             raise Crowded
         log = log_path(work.target)
         if os.path.exists(log):
@@ -190,20 +197,18 @@ class Maker:
 
     def _await_room(self, target: Target, why: str, pauses: Pauses) -> bool:
         """Wait for room on a disk; False when patience is over."""
-        return pauses.wait(self.processes, partial(self.say, target), target.stage, "disk full", why)
+        return pauses.wait(self.processes, partial(self.places.say, target), target.stage, "disk full", why)
 
     def _attempt(self, work: TargetWork, start: int, waits: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         """Run the stage once and keep what it made.  `start`: the number of its starts; `waits`: those without room."""
         target, limits, attempt = work.target, work.target.limits, start - waits
         stage = self.stage(target)
-        folder, say = self.stores[target.run].folder, partial(self.say, target)
+        folder = self.stores[target.run].folder
         unplanned: list[str] = []
         with Staging(target, stage.own_folder, start) as staged:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             shared = (self.processes, self.workers, self.kept, folder)
-            job = Job(target, reads, writes, log, *shared, say, unplanned.append)
-            lend, is_paused = partial(self.lend_place, target), partial(self.is_paused, target)
-            job = job._replace(lend_place=lend, is_paused=is_paused, add_wait=work.waited.append)
+            job = Job(target, reads, writes, log, *shared, self.places, unplanned.append, work.waited.append)
             self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done

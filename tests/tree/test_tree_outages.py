@@ -23,7 +23,7 @@ from kit.searches import TESTED, Search, adding, agent, command, idea
 from pipeline.core.graph import Limits, Target
 from pipeline.core.outcome import Wait
 from pipeline.git.command import GitProblem, git
-from pipeline.machine.job import Job, SharedResources, StageOutage, Workers
+from pipeline.machine.job import Job, NoPlaces, SharedResources, StageOutage, Workers
 from pipeline.machine.lock import lock_runs
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.models.calls import Calls, unended_calls
@@ -257,7 +257,9 @@ def test_a_login_that_is_refused_after_an_answer_is_waited_for(project: Project,
 
 def asker(processes: Processes, role: dict[str, Any], say: Callable[[Any], None]) -> RoleAsker:
     target = Target("x:d0.n0.i0.implement", "implement", (), (), {}, Limits(patience=60.0), 1)
-    job = Job(target, {}, {}, os.path.abspath("log"), processes, Workers(processes), SharedResources(), say=say)
+    job = Job(
+        target, {}, {}, os.path.abspath("log"), processes, Workers(processes), SharedResources(), places=NoPlaces(say)
+    )
     return RoleAsker(job, {"coder": {"backend": "command", **role}}, Calls(os.path.abspath("journal")), "")
 
 
