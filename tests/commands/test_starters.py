@@ -129,7 +129,7 @@ WRONG = {
     ("--kind", "three"): "no first spec of kind 'three'; give steps or tree\n",
     ("--repo", "."): "--repo is for a search over code; add --kind tree",
     ("--kind", "tree", "--repo", "none"): "none is no folder; name one that holds the code",
-    ("--kind", "tree"): ". has nothing to measure: no Python or shell script",
+    ("--kind", "tree"): "no Python or shell script, C program or Makefile at the top of it, and no tests of pytest or un",
 }
 
 
