@@ -24,6 +24,10 @@ class RunPaused(RunLocked):
     """Refusal because a person has paused the run."""
 
 
+class Unavailable(Exception):
+    """Outage of something that a command needs, such as a program that is missing: nothing is known of the rest."""
+
+
 class BuildInterrupted(Exception):
     """Stop of a build by a signal; `number` says which."""
 

@@ -7,11 +7,11 @@ States of a target:
     taken     -> untold      the same, but what reads from it waits until followers have heard of it
     untold    -> handed in   `release_told`
     taken     -> given up    `give_up`: nothing is known of how it ended
-    taken     -> set aside   `set_aside`: another thread makes the same key
-    set aside -> todo        that key is made
+    taken     -> busy        `note_busy`: another thread makes the same key
+    busy      -> todo        that key is made
     todo      -> held        it costs, and its run is paused
     held      -> todo        the run goes on
-    taken     -> crowded     `set_aside_asker`: it would ask a model, and as many do, or wait for one, as may
+    taken     -> crowded     `note_crowded`: it would ask a model, and as many do, or wait for one, as may
     crowded   -> todo        one of its run has ended
     taken     -> lending     `lend_place`: it waits for what is out, and others may have its place
     lending   -> taken       `take_back`: there is a place for it again, and its run is not paused
@@ -27,7 +27,8 @@ taken, so each has a place again in the end."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Condition, Event
 
@@ -49,15 +50,18 @@ News = tuple[Target, Outcome | Wait | str | int | None]
 class Board:
     """The queue that the threads of a build share.  `go_on`: a failure stops only what needs the failed target.
 
-    An outage always stops only that: what does not need what is out is finished."""
+    An outage always stops only that: what does not need what is out is finished.  `start_thread`: one more, counted
+    already.  To jobs it is the Places of the build."""
 
-    def __init__(self, session: BuildSession, todo: set[int], threads: int, go_on: bool) -> None:
+    def __init__(
+        self, session: BuildSession, todo: set[int], threads: int, go_on: bool, start_thread: Callable[[], None]
+    ) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
         self.statuses: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
         self.outages: set[int] = set()  # those of the failed ones where nobody has failed
         self.has_news = Event()  # there are news
         self.all_left = Event()  # all threads have left
-        self._session, self._go_on = session, go_on
+        self._session, self._go_on, self._start_thread = session, go_on, start_thread
         graph = session.graph
         self._rooms, self._rooms_of = session.room_places(), {i: r for i in todo if (r := rooms_of(graph.targets[i]))}
         self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, self._rooms_of, self._rooms)
@@ -65,7 +69,7 @@ class Board:
         self._running, self._threads, self._places = 0, threads, threads
         self._news: list[News] = []
         self._ignored: set[int] = set()
-        self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
+        self._busy: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
         self._announced: set[int] = set()
         self._untold: dict[int, bool] = {}  # and if it ended well
         self._told: dict[int, bool] = {}
@@ -134,10 +138,10 @@ class Board:
         with self._changed:
             self._free_place(i)
 
-    def set_aside(self, i: int, key: str) -> None:
+    def note_busy(self, i: int, key: str) -> None:
         """Set a target aside while another thread makes the same key; it holds neither a place nor a thread."""
         with self._changed:
-            self._aside.setdefault(key, []).append(i)
+            self._busy.setdefault(key, []).append(i)
             self._free_place(i)
 
     def admit_asker(self, target: Target) -> bool:
@@ -152,7 +156,7 @@ class Board:
             self._announce(i)
             return True
 
-    def set_aside_asker(self, i: int) -> None:
+    def note_crowded(self, i: int) -> None:
         """Set a target aside that may not ask now; it holds neither a place nor a thread."""
         with self._changed:
             self._crowded.add(i)
@@ -163,6 +167,20 @@ class Board:
         of_run = [j for j in self._askers if self._session.graph.targets[j].run == run]
         taken = Counter(room for j in of_run for room in self._rooms_of.get(j, ()))
         return len(of_run) < self._places and all(taken[r] < self._rooms.get(r, 1) for r in self._rooms_of.get(i, ()))
+
+    @contextmanager
+    def lend(self, target: Target) -> Iterator[None]:
+        """Let others have the place of a target for the block, and wait for one when it has ended."""
+        i = self._session.graph.index[target.name]
+        if self.lend_place(i):
+            try:
+                self._start_thread()
+            except RuntimeError:  # more than the machine gives: the place is free for the threads that there are
+                self.leave()
+        try:
+            yield
+        finally:
+            self.take_back(i)
 
     def lend_place(self, i: int) -> bool:
         """Let others have the place of a target that waits; True if it wants a thread, which is counted already."""
@@ -258,8 +276,8 @@ class Board:
             j = min(beside)
             self._crowded.discard(j)  # if it asks nobody after all, its own end frees the next
             self._schedule.make_ready(j)
-        for key in [key for key in self._aside if key not in self._session.maker.making]:
-            for j in self._aside.pop(key):
+        for key in [key for key in self._busy if key not in self._session.maker.making]:
+            for j in self._busy.pop(key):
                 self._schedule.make_ready(j)
         self._changed.notify(max(0, self._schedule.ready_count() - 1))  # this thread takes one itself
 

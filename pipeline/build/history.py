@@ -2,7 +2,8 @@
 
 Lines are JSON, written by whoever has the lock of the run.  A build without an end was killed, or goes on.  One that
 found all as it should be leaves no line.  Of many builds the newest are kept, with their numbers, of very large ones
-the slowest targets.  Nothing rests on the history: a build goes on without, and says so, where it cannot be written."""
+the slowest targets.  Nothing rests on the history: a build goes on without, and says so, where it cannot be read or
+written; a line that is damaged is passed over."""
 
 from __future__ import annotations
 
@@ -19,11 +20,13 @@ from pipeline.core.graph import Target, rooms_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, Outcome
 from pipeline.store import noop
 from pipeline.store.files import append_lines, whole_lines, write_whole
+from pipeline.store.records import Record, is_time, record_of
 from pipeline.views.events import Build, Reporter
 
 MOST_TARGETS = 2000
 # Builds that are kept: some weeks of a few a day, and 12 MB at most.  So many more may be there before the oldest go.
 KEPT_BUILDS, SLACK = 100, 25
+MOST_BUILDS = 10**9  # a larger number is none of ours
 # A target that starts so long after all that it reads is there was waiting; one that ended so shortly before it started
 # gave it the place.  Times are rounded to a thousandth.
 LATE, HANDED_ON, ROUNDING = 0.05, 0.25, 0.002
@@ -62,18 +65,28 @@ def past_builds(run: str) -> list[PastBuild]:
     """All builds of a run in their order; a torn line was never written."""
     found: dict[int, PastBuild] = {}
     for line in _lines(history_path(run)):
-        try:
-            record = json.loads(line)
-            number = int(record["build"])
-            if record["event"] == "begin":
-                found[number] = PastBuild(number, float(record["at"]))
-            elif number in found:
-                fields = {name: record[name] for name in ("seconds", "stopped", "counts", "saved", "critical")}
-                targets = [TargetTime(*row) for row in record["targets"]]
-                found[number] = found[number]._replace(**fields, targets=targets, places=record.get("places", {}))
-        except (ValueError, KeyError, TypeError):
-            continue
+        record = record_of(line)
+        number = _number(record)
+        if number and record.get("event") == "begin" and is_time(record.get("at")):
+            found[number] = PastBuild(number, record["at"])
+        elif number in found:
+            found[number] = found[number]._replace(**_end_of(record))
     return [*found.values()]
+
+
+def _end_of(record: Record) -> dict[str, Any]:
+    """How a build ended, by its line; empty where that is damaged, since anybody may write there."""
+    try:
+        targets, places = [TargetTime(*row) for row in record["targets"]], record.get("places", {})
+        numbers = [record["seconds"], record["saved"], *record["counts"].values(), *places.values()]
+        numbers += [number for each in targets for number in (each.start, each.seconds)]
+        words = [record["stopped"], *record["critical"], *(word for each in targets for word in each[:2])]
+    except (AttributeError, KeyError, TypeError):
+        return {}
+    if not all(map(is_time, numbers)) or not all(isinstance(word, str) for word in words):
+        return {}
+    fields = {name: record[name] for name in ("seconds", "stopped", "counts", "saved", "critical")}
+    return {**fields, "targets": targets, "places": places}
 
 
 def _lines(path: str) -> Iterable[bytes]:
@@ -83,22 +96,20 @@ def _lines(path: str) -> Iterable[bytes]:
         return [*whole_lines(file)]
 
 
-def _number(line: bytes) -> int:
+def _number(record: Record) -> int:
     """The number of the build that a line is about; 0 of a line that is none."""
-    try:
-        return int(json.loads(line)["build"])
-    except (ValueError, KeyError, TypeError):
-        return 0
+    number = record.get("build")
+    return number if isinstance(number, int) and 0 < number < MOST_BUILDS else 0
 
 
 class HistoryReporter(Reporter):
-    """Reporter that writes the history of one run."""
+    """Reporter that writes the history of one run.  `saved`: by run the seconds that recall has saved in this build."""
 
-    def __init__(self, run: str) -> None:
-        self._run, self._stopped, self._number = run, "", 0
+    def __init__(self, run: str, saved: Mapping[str, float]) -> None:
+        self._run, self._saved, self._stopped = run, saved, ""
+        self._is_begun, self._number = False, 0  # the number only once its line is written
         self._size = 0  # of the history before this build
         self._counts: dict[str, int] = {}
-        self._saved = 0.0
         self._ended: dict[str, TargetTime] = {}
         self._fresh: set[str] = set()
 
@@ -110,20 +121,23 @@ class HistoryReporter(Reporter):
         self._stopped = why
 
     def target_started(self, target: Target) -> None:
-        if target.run == self._run and not self._number:
-            self._number = 1 + self._last_number()
-            self._append({"build": self._number, "event": "begin", "at": round(self._begun, 3)})
+        if target.run == self._run and not self._is_begun:
+            self._is_begun = True
+            with self._guarded():
+                number = 1 + self._last_number()
+                self._append({"build": number, "event": "begin", "at": round(self._begun, 3)})
+                self._number = number
 
     def _last_number(self) -> int:
         """The number of the last build; drops the oldest where they are too many."""
         path = history_path(self._run)
         lines = [*_lines(path)]
-        numbers = [_number(line) if b'"event": "begin"' in line else 0 for line in lines]
+        numbers = [_number(record_of(line)) if b'"event": "begin"' in line else 0 for line in lines]
         last = max(numbers, default=0)
         if sum(map(bool, numbers)) >= KEPT_BUILDS + SLACK:
             first = sorted(numbers)[1 - KEPT_BUILDS]  # with the build that begins now
-            with self._writing():
-                write_whole(path, b"".join(line for line in lines if _number(line) >= first), durable=False)
+            kept = (line for line in lines if _number(record_of(line)) >= first)
+            write_whole(path, b"".join(kept), durable=False)
         self._size = os.path.getsize(path) if os.path.exists(path) else 0
         return last
 
@@ -131,8 +145,6 @@ class HistoryReporter(Reporter):
         if target.run != self._run:
             return
         self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
-        if outcome.status in (FRESH, RECALLED):
-            self._saved += outcome.saved
         name = target.name.partition(":")[2]
         if outcome.status == FRESH:
             self._fresh.add(name)
@@ -142,7 +154,7 @@ class HistoryReporter(Reporter):
 
     def complete_run(self) -> None:
         if self._number and not self._stopped and self._counts.keys() <= {FRESH, IGNORED}:
-            with self._writing():  # what was in doubt is as it should be
+            with self._guarded():  # what was in doubt is as it should be
                 os.truncate(history_path(self._run), self._size)
         elif self._number:
             whole = (i for i in self.build.needed if self.build.targets[i].run == self._run)
@@ -152,8 +164,9 @@ class HistoryReporter(Reporter):
             slowest = sorted(self._ended.values(), key=lambda each: each.seconds, reverse=True)
             shown = [each for n, each in enumerate(slowest) if n < MOST_TARGETS or each.name in critical]
             end = {"seconds": round(time.time() - self._begun, 3), "stopped": self._stopped, "counts": self._counts}
-            end |= {"saved": round(self._saved, 3), "critical": [*critical], "places": places, "targets": shown}
-            self._append({"build": self._number, "event": "end", **end})
+            end |= {"saved": round(self._saved.get(self._run, 0.0), 3), "critical": [*critical], "places": places}
+            with self._guarded():
+                self._append({"build": self._number, "event": "end", **end, "targets": shown})
 
     def _critical_path(self) -> tuple[Mapping[str, TargetTime], Mapping[str, float]]:
         """The last target to end, what it waited for, what that waited for, and so on; first things first.
@@ -176,15 +189,17 @@ class HistoryReporter(Reporter):
 
     def _ended_above(self, i: int, seen: set[str]) -> Iterator[TargetTime]:
         """Targets that were made for this one in this build; what was found fresh had waited for those above it."""
-        for j in self.build.above(i):
-            name = self.build.targets[j].name.partition(":")[2]
-            if self.build.targets[j].run != self._run or name in seen:
-                continue
-            seen.add(name)
-            if name in self._ended:
-                yield self._ended[name]
-            elif name in self._fresh:
-                yield from self._ended_above(j, seen)
+        todo = [i]
+        while todo:
+            for j in self.build.above(todo.pop()):
+                name = self.build.targets[j].name.partition(":")[2]
+                if self.build.targets[j].run != self._run or name in seen:
+                    continue
+                seen.add(name)
+                if name in self._ended:
+                    yield self._ended[name]
+                elif name in self._fresh:
+                    todo.append(j)
 
     def _place_giver(
         self,
@@ -203,11 +218,10 @@ class HistoryReporter(Reporter):
         return next(reversed(near or found), None)
 
     def _append(self, record: Mapping[str, Any]) -> None:
-        with self._writing():
-            append_lines(history_path(self._run), json.dumps(record).encode() + b"\n")
+        append_lines(history_path(self._run), json.dumps(record).encode() + b"\n")
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _guarded(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:  # such as of a full disk, which also ends what the build is for, with a better message

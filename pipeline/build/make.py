@@ -8,7 +8,8 @@ States of a target:
     looked at -> crowded     it asks models, and as many of its run do as may: it is looked at again after one of those
     looked at -> running     none of these
     running   -> running     the attempt failed, and its limits allow another; or a disk is full, and it has patience
-    running   -> built       the outputs are in the store and in place
+    running   -> built       the outputs are in the store and in place; where the store has no room, in place and
+                             recorded, and then in the store, as soon as there is some
     running   -> built       with a file that it was planned without: not stored, and made again by the next build
     running   -> failed      no attempt is left, or what it needs is out, which is no result and is not tried again
     running   -> unsettled   an input was edited meanwhile: outputs are put in place, but the next build makes it again
@@ -20,7 +21,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import zip_longest
 from threading import Lock
@@ -32,14 +33,24 @@ from pipeline.build.project import RunPlan
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Graph, Target
-from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome, Wait
+from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.errors import NO_ROOM
 from pipeline.machine.failures import describe_unwritten, with_full_disk
-from pipeline.machine.job import Job, NoRoom, SharedResources, Stage, StageFailed, StageOutage, Workers
+from pipeline.machine.job import (
+    Job,
+    NoPlaces,
+    NoRoom,
+    Places,
+    SharedResources,
+    Stage,
+    StageFailed,
+    StageOutage,
+    Workers,
+)
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
-from pipeline.store.receipts import Receipts
+from pipeline.store.receipts import Receipts, done_line
 from pipeline.store.results import OutputFile, Store
 
 T = TypeVar("T")
@@ -74,10 +85,7 @@ class Maker:
         self.processes = Processes([*plans], locks)
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
-        self.say: Callable[[Target, str | Wait], None] = lambda target, line: None
-        self.lend_place: Callable[[Target], AbstractContextManager[None]] = lambda target: nullcontext()
-        self.is_paused: Callable[[Target], bool] = lambda target: False
-        self.admit_asker: Callable[[Target], bool] = lambda target: True
+        self.places: Places = NoPlaces()
 
     def stage(self, target: Target) -> Stage:
         return self.stages[target.run][target.stage]
@@ -165,7 +173,7 @@ class Maker:
         return Outcome(RECALLED, receipt, start=receipt.start, end=receipt.end, saved=result.seconds)
 
     def _run(self, work: TargetWork) -> Outcome:
-        if self.stage(work.target).asks and not self.admit_asker(work.target):
+        if self.stage(work.target).asks and not self.places.admit_asker(work.target):
             raise Crowded
         log = log_path(work.target)
         if os.path.exists(log):
@@ -189,30 +197,30 @@ class Maker:
 
     def _await_room(self, target: Target, why: str, pauses: Pauses) -> bool:
         """Wait for room on a disk; False when patience is over."""
-        return pauses.wait(self.processes, partial(self.say, target), target.stage, "disk full", why)
+        return pauses.wait(self.processes, partial(self.places.say, target), target.stage, "disk full", why)
 
     def _attempt(self, work: TargetWork, start: int, waits: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         """Run the stage once and keep what it made.  `start`: the number of its starts; `waits`: those without room."""
-        target, attempt = work.target, start - waits
+        target, limits, attempt = work.target, work.target.limits, start - waits
         stage = self.stage(target)
-        folder, say = self.stores[target.run].folder, partial(self.say, target)
+        folder = self.stores[target.run].folder
         unplanned: list[str] = []
         with Staging(target, stage.own_folder, start) as staged:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             shared = (self.processes, self.workers, self.kept, folder)
-            job = Job(target, reads, writes, log, *shared, say, unplanned.append)
-            lend, is_paused = partial(self.lend_place, target), partial(self.is_paused, target)
-            job = job._replace(lend_place=lend, is_paused=is_paused, add_wait=work.waited.append)
+            job = Job(target, reads, writes, log, *shared, self.places, unplanned.append, work.waited.append)
             self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
-            kept = stage.stored and not unsettled and not unplanned
-            fault = self._store_result(work, staged.paths, outputs) if kept else None
             contents = [output.content for output in outputs]
+            receipt = work.receipt(BUILT, contents, attempt, (*unsettled, *unplanned))
+            kept = stage.stored and not receipt.unsettled
+            fault = self._store_result(target, receipt, staged.paths, outputs) if kept else None
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
-        receipt = work.receipt(BUILT, contents, attempt, (*unsettled, *unplanned))
+        if fault is not None and fault.errno in NO_ROOM and limits.patience:
+            fault = self._store_late(target, receipt, outputs, fault)
         status, why = (FAILED, f"{unsettled[0]} was edited while it ran; build again") if unsettled else (BUILT, "")
         return Outcome(
             status, receipt, why, int(bool(why)), attempt, receipt.start, receipt.end, log_if_any(log), fault
@@ -236,24 +244,30 @@ class Maker:
                 raise NoRoom(describe_unwritten(error)) from error
             raise StageFailed(describe_unwritten(error), 1) from error
 
-    def _store_result(self, work: TargetWork, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
-        """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after.
+    def _store_result(
+        self, target: Target, receipt: Receipt, paths: Sequence[str], outputs: Sequence[OutputFile]
+    ) -> OSError | None:
+        """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
+        try:
+            self.stores[target.run].put(receipt.key, paths, outputs, receipt.end - receipt.start, target.name)
+        except OSError as error:
+            return error
+        return None
 
-        So they are when the build stops while the store waits for room: they are finished, and paid."""
-        target, store = work.target, self.stores[work.target.run]
-        faults: list[OSError] = []
+    def _store_late(
+        self, target: Target, receipt: Receipt, outputs: Sequence[OutputFile], fault: OSError
+    ) -> OSError | None:
+        """Store the result from its places as soon as there is room; it is recorded before, since that may take hours.
 
-        def put() -> None:
-            try:
-                store.put(work.key, paths, outputs, time.time() - work.start, target.name)
-            except OSError as error:
-                faults.append(error)
-                raise
-
-        with suppress(OSError, BuildStopping):
-            self.with_room(target, put)
-            return None
-        return faults[-1]
+        So a kill meanwhile costs nothing that was paid.  Nobody recalls the result then, but here it is fresh."""
+        self.with_room(target, lambda: self.receipts[target.run].append([done_line(target.name, receipt)]))
+        pauses, left = Pauses(target.limits.patience or 0.0), fault
+        with suppress(BuildStopping):
+            while left.errno in NO_ROOM and self._await_room(target, describe_unwritten(left), pauses):
+                if (again := self._store_result(target, receipt, target.outputs, outputs)) is None:
+                    return None
+                left = again
+        return left
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

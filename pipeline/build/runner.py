@@ -27,7 +27,6 @@ from pipeline.build.board import Board
 from pipeline.build.make import Busy, Crowded
 from pipeline.build.rehearsal import TargetStatus, target_statuses
 from pipeline.build.session import BuildSession
-from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, Wait
 from pipeline.core.text import join_names, target_count
 from pipeline.errors import UNAVAILABLE, BuildInterrupted
@@ -126,11 +125,9 @@ class RoomRunner(Runner):  # type: ignore[misc]
         super().__init__(ReceiptDatabase(session), reporter, continue_=go_on)
         threads = max(1, min(jobs, len(todo)))
         self._session = session
-        self._board = Board(session, todo, threads, go_on)
+        self._board = Board(session, todo, threads, go_on, self._start_thread)
         self.statuses = self._board.statuses
-        session.maker.say = self._board.say
-        session.maker.lend_place, session.maker.is_paused = self._lend_place, self._board.is_paused
-        session.maker.admit_asker = self._board.admit_asker
+        session.maker.places = self._board
         session.maker.processes.started = self._note_process
         self._mine = local()  # of each thread: the target it makes
         # They live as long as the build, since children may be bound to the thread that started them.
@@ -204,21 +201,11 @@ class RoomRunner(Runner):  # type: ignore[misc]
         if (target := getattr(self._mine, "target", None)) is not None:
             self._board.note_process(target, pid)
 
-    @contextmanager
-    def _lend_place(self, target: Target) -> Iterator[None]:
-        """Let others have the place of a target for the block, and wait for one when it has ended."""
-        i = self._session.graph.index[target.name]
-        if self._board.lend_place(i):
-            thread = Thread(target=self._work, daemon=True)
-            self._threads.append(thread)
-            try:
-                thread.start()
-            except RuntimeError:  # more than the machine gives: the place is free for the threads that there are
-                self._board.leave()
-        try:
-            yield
-        finally:
-            self._board.take_back(i)
+    def _start_thread(self) -> None:
+        """Start one more thread, for a place that was lent.  Raises RuntimeError where the machine gives none."""
+        thread = Thread(target=self._work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _work(self) -> None:
         """Work of each thread: make targets until there are none."""
@@ -237,10 +224,10 @@ class RoomRunner(Runner):  # type: ignore[misc]
             outcome = maker.make(target)
             maker.with_room(target, lambda: self._board.hand_in(i, outcome))
         except Busy as busy:
-            self._board.set_aside(i, busy.key)
+            self._board.note_busy(i, busy.key)
             return
         except Crowded:
-            self._board.set_aside_asker(i)
+            self._board.note_crowded(i)
             return
         except BaseException as error:  # noqa: BLE001 - raised by the main thread
             if not isinstance(error, BuildStopping):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
@@ -95,19 +96,23 @@ class FollowerReporter(Reporter):
 
 
 class SavingsReporter(Reporter):
-    """Reporter of one last line: the time and money for which recalled and fresh results need not be paid again."""
+    """Reporter of what recalled and fresh results need not be paid again; `tells`: time and money in one last line.
 
-    def __init__(self, followers: Sequence[FollowerReporter]) -> None:
-        self._followers, self._seconds = followers, 0.0
+    `seconds`: by run, for its history."""
+
+    def __init__(self, followers: Sequence[FollowerReporter], tells: bool) -> None:
+        self._followers, self._tells = followers, tells
+        self.seconds: dict[str, float] = defaultdict(float)
         self._counts = {RECALLED: 0, FRESH: 0}
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        if outcome.status in self._counts:
+        if outcome.status in self._counts and all(each.is_saved(target) for each in self._followers):
             self._counts[outcome.status] += 1
-            self._seconds += outcome.saved if all(each.is_saved(target) for each in self._followers) else 0.0
+            self.seconds[target.run] += outcome.saved
 
     def complete_run(self) -> None:
-        if line := savings_line(self._counts, self._seconds, sum(each.saved_usd for each in self._followers)):
+        usd = sum(each.saved_usd for each in self._followers)
+        if self._tells and (line := savings_line(self._counts, sum(self.seconds.values()), usd)):
             sys.stderr.write(f"{line}\n")
 
 
@@ -157,7 +162,9 @@ def build_locked(
         graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
         wanted, todo, paused = admit_targets(session, words)
         for run in paused:
-            sys.stderr.write(f"coppice: {_paused_text(session, run)}: nothing of it is started; {_resume_text(run)}\n")
+            sys.stderr.write(
+                f"coppice: {_paused_text(session, run)}: nothing of it is started; {_resume_text([run])}\n"
+            )
         session.prepare()
         _warn_unset(session, todo)
         at_once = job_count(params["num_process"], plans)
@@ -180,7 +187,8 @@ def build_locked(
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
         code = _run_and_save(session, runner, selection)
     if paused and not code:
-        return refuse(f"left out: {join_names(paused)}, which is paused; {_resume_text(paused[0])}", LOCKED)
+        verb = "is" if len(paused) == 1 else "are"
+        return refuse(f"left out: {join_names(paused)}, which {verb} paused; {_resume_text(paused)}", LOCKED)
     return code
 
 
@@ -220,7 +228,8 @@ def admit_targets(
     held = session.graph.downstream(i for i in todo if targets[i].run in paused)
     wanted = {i for i in wanted - held if targets[i].run not in paused}
     if not wanted:
-        raise RunPaused(f"{_paused_text(session, paused[0])}: nothing was started; {_resume_text(paused[0])}")
+        which = "; ".join(_paused_text(session, run) for run in paused)
+        raise RunPaused(f"{which}: nothing was started; {_resume_text(paused)}")
     return wanted, session.stale(wanted), paused
 
 
@@ -241,8 +250,9 @@ def _paused_text(session: BuildSession, run: str) -> str:
     return f"run {run} is paused since {time.strftime('%Y-%m-%d %H:%M:%S %z', time.localtime(request['at']))}"
 
 
-def _resume_text(run: str) -> str:
-    return f"`coppice resume {run}` lets it go on"
+def _resume_text(runs: Sequence[str]) -> str:
+    commands = join_names([f"`coppice resume {run}`" for run in runs])
+    return f"{commands} {'lets it' if len(runs) == 1 else 'let them'} go on"
 
 
 def _warn_unset(session: BuildSession, todo: set[int]) -> None:
@@ -267,10 +277,9 @@ def _reporter(
     ours = reporter if isinstance(reporter, Reporter) else ForeignReporter(reporter, session)
     for each in followers:
         each.say = ours.remark
-    group: list[Reporter] = [*followers, ours]
-    group += [HistoryReporter(run) for run in session.plans]
-    if isinstance(ours, Console):
-        group.insert(0, SavingsReporter(followers))  # the first to listen ends last
+    savings = SavingsReporter(followers, isinstance(ours, Console))
+    group: list[Reporter] = [savings, *followers, ours]  # the first to listen ends last
+    group += [HistoryReporter(run, savings.seconds) for run in session.plans]
     if params["junit"]:
         from pipeline.views.junit import JUnitReporter
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from pipeline.errors import RunLocked, SpecError
+from pipeline.errors import UNAVAILABLE, RunLocked, SpecError, Unavailable
 
-FAILED, BAD_INPUT, BROKEN, LOCKED = 1, 2, 3, 75  # and UNAVAILABLE, of errors
+FAILED, BAD_INPUT, BROKEN, LOCKED = 1, 2, 3, 75
 OUTPUT_CLOSED = 128 + 13  # as if SIGPIPE had ended us
 
 
@@ -26,6 +26,8 @@ def exit_code_of(answer: Callable[[], int], bad_input: tuple[type[Exception], ..
         return refuse(str(error), BAD_INPUT)
     except RunLocked as error:
         return refuse(str(error), LOCKED)
+    except Unavailable as error:
+        return refuse(str(error), UNAVAILABLE)
     except OSError as error:
         from pipeline.machine.failures import describe_unwritten
 

@@ -45,6 +45,8 @@ class LogCommand(NewCommand):
             raise SpecError(f"log: '{unknown[0]}' is no run{did_you_mean(unknown[0], runs)}")
         if not args and (params["build"] or params["compare"]):
             raise InvalidCommand("log: --build and --compare are about one run; name it")
+        if params["build"] and params["compare"]:
+            raise InvalidCommand("log: give --build or --compare, not both")
         history = {run: past_builds(run) for run in args or runs}
         going_on = {run for run, builds in history.items() if builds and builds[-1].seconds is None and is_locked(run)}
         record: dict[str, Any] = {run: [_record(each) for each in builds] for run, builds in history.items()}
@@ -55,7 +57,9 @@ class LogCommand(NewCommand):
                 record = {args[0]: _compare(*_sides(args[0], history[args[0]], _pair(params["compare"])))}
                 lines = [*_comparison_lines(record[args[0]], "goes on" if going_on else "was killed")]
             else:
-                lines += _detail_lines(_pick(builds, params["build"] or max(builds)))
+                chosen = _pick(builds, params["build"] or max(builds))
+                lines += _detail_lines(chosen)
+                record = {args[0]: [_record(chosen)]} if params["build"] else record
         print_result(record, lines or ["no builds yet"], params["json"])
         return 0
 

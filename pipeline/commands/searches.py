@@ -239,15 +239,18 @@ class RetryCommand(NewCommand):
         plans = plans_of_run("retry", args[0])
         plan = plans[args[0]]
         kind = ability_of(plan, kinds.RETRY, f"has no evaluations; `coppice {plan.run}` builds again what failed")
+        if params["dry_run"]:
+            print("\n".join(kind.plan_retry(plan.run, plan.targets, args[1:]).lines))
+            return 0
         with lock_runs([*plans]) as locks:
             retry = kind.plan_retry(plan.run, plan.targets, args[1:])
-            if builds := retry.forget and not params["dry_run"]:
+            if retry.forget:
                 check_buildable(plans, [plan.run], params["num_process"], redo=retry.forget)
             print("\n".join(retry.lines), flush=True)
-            if not builds:
+            if not retry.forget:
                 return 0
-            append_request(plan.run, RETRIED, slots=[*retry.slots])
             with closing(Receipts(plan.run)) as receipts:
                 receipts.append([ReceiptLine(name, FORGOTTEN, {}) for name in retry.forget])
                 receipts.sync()
+            append_request(plan.run, RETRIED, slots=[*retry.slots])  # last: it tells what was done
             return build_plainly(plans, locks, [plan.run], params["num_process"])

@@ -20,7 +20,7 @@ from pipeline.errors import SpecError
 from pipeline.git.repository import RepoLocation, locate_repo
 
 SEARCH = "search"
-SKIPPED_SCRIPTS = re.compile(r"(test_.*|.*_test|setup|conftest|noxfile|dodo|__init__)\.py|.*\.cfg")
+SKIPPED_SCRIPTS = re.compile(r"(test_.*|.*_test|setup|conftest|noxfile|dodo|__init__)\.py")
 # Names of what measures or is to be measured, the likeliest first.
 LIKELY = ("bench", "measure", "score", "eval", "train", "model", "run", "main", "search")
 COMMENTS = {".py": "#", ".sh": "#", ".c": "//", "Makefile": "#"}
@@ -37,16 +37,26 @@ NO_FOLDERS = {"node_modules", "venv", "__pycache__", "runs", "build", "dist"}
 class Program(NamedTuple):
     """Program that a search can measure: its command and what is built before, a file of it to change, and what counts.
 
-    `number`: it prints the number that counts; otherwise its time does.  `table`: it writes the CSV of a sweep itself;
-    `script`: the file that measures, if it is one, which is not the one to change where there is another."""
+    `number`: how it prints the number that counts; None where its time does.  `table`: it writes the CSV of a sweep
+    itself; `script`: the file that measures, if it is one, which is not the one to change where there is another."""
 
     command: str
     build: str
     file: str
-    number: bool
+    number: str | None
     words: str
     script: str = ""
     table: MeasuredTable | None = None
+
+    @property
+    def timed(self) -> bool:
+        return bool(TIME.search(self.table.metrics[0])) if self.table else self.number is None
+
+    @property
+    def better(self) -> str:
+        """The direction of what counts, as far as its name tells."""
+        names = self.table.metrics[:1] if self.table else re.findall(r"[A-Za-z_]+", self.number or "")
+        return "lower" if self.timed or any(map(LESS.search, names)) else "higher"
 
 
 class MeasuredTable(NamedTuple):
@@ -75,7 +85,7 @@ def find_program(folder: str) -> tuple[Program | None, Suite | None]:
         return best._replace(file=_file_to_change(folder, top, best)), suite
     if suite:
         file = next((name for name in top if name.endswith(".py")), "")
-        return Program(" ".join(suite.command), "", file, False, f"the time of its {suite.name} suite"), suite
+        return Program(" ".join(suite.command), "", file, None, f"the time of its {suite.name} suite"), suite
     return None, suite
 
 
@@ -100,7 +110,8 @@ def _paths_below(folder: str) -> Iterator[str]:
     for at, inner, names in os.walk(folder):
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in NO_FOLDERS)
         count += len(names)
-        yield from (os.path.normpath(os.path.relpath(f"{at}/{name}", folder)) for name in names)
+        paths = (f"{at}/{name}" for name in names if os.path.isfile(f"{at}/{name}"))  # not what nobody can read
+        yield from (os.path.normpath(os.path.relpath(path, folder)) for path in paths)
         if count > FILES_LOOKED_AT:
             return
 
@@ -127,16 +138,17 @@ def _scripts(folder: str, names: list[str]) -> Iterator[Program]:
         text = _text(folder, name) if name.endswith((".py", ".sh")) else ""
         word = _quoted(name)
         if name.endswith(".py") and not SKIPPED_SCRIPTS.fullmatch(name) and ("__main__" in text or "print(" in text):
-            number = "print(" in text
+            printed = re.findall(r"\bprint\((.*?)\)[ \t]*(?:#.*)?$", text, re.MULTILINE | re.DOTALL)
+            number = "".join(printed[-1:]) if "print(" in text else None
             if table := _find_table(text):
                 to = "" if "AGENTIC_RESULTS_CSV" in text else ' "{results}"' if "sys.argv" in text else ' > "{results}"'
                 words = f"{table.metrics[0]}, a column of the CSV that {name} writes"
-                yield Program(f"python3 {word}{to}", "", name, True, words, name, table)
+                yield Program(f"python3 {word}{to}", "", name, number, words, name, table)
                 continue
-            what = "the last number that it prints" if number else "its time"
+            what = "its time" if number is None else "the last number that it prints"
             yield Program(f"python3 {word}", "", name, number, f"{what}, {name} being a Python script", name)
         elif name.endswith(".sh"):
-            yield Program(f"sh {word}", "", name, False, f"the time of {name}, a shell script", name)
+            yield Program(f"sh {word}", "", name, None, f"the time of {name}, a shell script", name)
 
 
 def _find_table(text: str) -> MeasuredTable | None:
@@ -158,14 +170,14 @@ def _compiled(folder: str, names: list[str]) -> Iterator[Program]:
         targets = re.findall(r"^([\w.-]+)\s*:(?!=)", _text(folder, "Makefile"), re.MULTILINE)
         file = sources[0] if sources else "Makefile"
         if aim := next((name for name in ("bench", "run") if name in targets), ""):
-            yield Program(f"make -s {aim}", "make -s", file, False, f"the time of `make {aim}`")
+            yield Program(f"make -s {aim}", "make -s", file, None, f"the time of `make {aim}`")
         elif made := next((name for name in targets if f"{name}.c" in sources), ""):
-            yield Program(f"./{made}", "make -s", file, False, f"the time of {made}, which make builds")
+            yield Program(f"./{made}", "make -s", file, None, f"the time of {made}, which make builds")
         else:
-            yield Program("make -s -B", "", file, False, "the time of `make`")
+            yield Program("make -s -B", "", file, None, "the time of `make`")
     elif len(sources) == 1:
         build = f"cc -O2 -o coppice-program {_quoted(sources[0])}"
-        yield Program("./coppice-program", build, sources[0], False, f"the time of {sources[0]}, a C program")
+        yield Program("./coppice-program", build, sources[0], None, f"the time of {sources[0]}, a C program")
 
 
 def _quoted(name: str) -> str:
@@ -244,16 +256,16 @@ sweep:
   configs: 1
   blocks: {times}{seeded}
   timeout: 10m
-
+{alone}
 metrics:
-  {column}: {{primary: true, better: {better}}}
+  {column}: {{primary: true, better: {better}}}{check}
 """
 SWEEP_OF_TABLE = """\
 sweep:
   run: {command}   # runs in each candidate's checkout
   configs: 1                              # check: as many as `config_id` has values
 {blocks}  timeout: 10m
-
+{alone}
 protect: [{script}]   # what measures is out of a candidate's reach
 
 metrics:
@@ -266,6 +278,7 @@ tests:                                    # must pass before anything is measure
 """
 TIMES = 8
 LONGEST_WORDS = 300
+ALONE = "  exclusive: true                         # it times things: nothing else of yours runs beside it\n"
 # A time needs no seed, but with one `coppice calibrate` times the start several times, which shows what blocks do not.
 SEED_OF_TIMES = (
     ', "{seed}"',
@@ -281,9 +294,10 @@ def search_files(program: Program, folder: str, repo: str, tests: Suite | None) 
     if program.table:
         sweep = _sweep_of_table(program, program.table)
     else:
-        column, better = ("value", "higher") if program.number else ("seconds", "lower")
-        seed, seeded = ("", "") if program.number else SEED_OF_TIMES
-        sweep = SWEEP.format(seed=seed, seeded=seeded, times=TIMES, column=column, better=better)
+        column, check = ("seconds", "") if program.timed else ("value", "   # check: if more of it is better")
+        seed, seeded = SEED_OF_TIMES if program.timed else ("", "")
+        timing = {"seed": seed, "seeded": seeded, "times": TIMES, "alone": ALONE if program.timed else ""}
+        sweep = SWEEP.format(**timing, column=column, better=program.better, check=check)
         measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
         files["search/measure.py"] = measure
     tested = TESTS.format(command=", ".join(map(json.dumps, tests.command))) if tests else ""
@@ -308,7 +322,8 @@ def _sweep_of_table(program: Program, table: MeasuredTable) -> str:
         blocks="" if table.blocks == 0 else f"  blocks: {number:<32}# {check}\n",
         script=json.dumps(program.script),
         column=column,
-        better="lower" if LESS.search(column) else "higher",
+        better=program.better,
+        alone=ALONE if program.timed else "",
         others=f"  # its other columns: {', '.join(others)}\n" if others else "",
     )
 
@@ -367,7 +382,8 @@ def notes(
         paths = [*files, os.path.normpath(f"{folder}/runs")]
         if changed := _hide_from_git(place, paths):
             yield f"wrote {changed}: git does not see these files; remove the lines there to commit them"
-    yield f"found: {printable_line(program.words, LONGEST_WORDS)}; that is what counts"
+    less = "less" if program.better == "lower" else "more"
+    yield f"found: {printable_line(program.words, LONGEST_WORDS)}; that is what counts, and {less} of it is better"
     if program.table:
         yield f"check in specs/{SEARCH}.yaml how many blocks it writes, which column counts, and if more is better"
     if suite:

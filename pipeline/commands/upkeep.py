@@ -138,7 +138,7 @@ def start_search(folder: str, repo: str) -> int:
     place = starters.repository_of(code, folder)
     program, suite = starters.find_program(place.folder)
     if program is None:
-        what = "no Python or shell script, C program, Makefile or pytest suite at the top of it"
+        what = "no Python or shell script, C program or Makefile at the top of it, and no tests of pytest or unittest"
         raise SpecError(f"init: {code} has nothing to measure: {what}; write a script that prints a number, and again")
     tested = suite is not None and (suite.name != "pytest" or starters.has_pytest())
     at = os.path.relpath(place.folder, os.path.realpath(folder))
@@ -163,7 +163,7 @@ class InitCommand(NewCommand):
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
     doc_description = (
         "With --kind tree the first spec is a search over code, made for what is found there (a script, a C program, a"
-        " Makefile, a pytest suite), with recorded ideas; it runs as it is. The files are hidden from git by"
+        " Makefile, a suite of tests), with recorded ideas; it runs as it is. The files are hidden from git by"
         " .git/info/exclude, since a search starts from a clean work tree."
     )
     cmd_options = (

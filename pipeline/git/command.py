@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 
 from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
-from pipeline.errors import cut_text
+from pipeline.errors import Unavailable, cut_text
 from pipeline.machine.failures import FROM_OUTSIDE, full_disk
 from pipeline.machine.process import has_ended, set_variables, signal_group
 from pipeline.store.flock import file_lock
@@ -94,8 +94,10 @@ class GitProblem(Exception):
     """A failure of git: one line that says what and where."""
 
 
-class GitOutage(GitProblem):
-    """An outage of git itself, which says nothing of what it was asked to do.  `reason`: one of OUTAGE_WORDS."""
+class GitOutage(Unavailable):
+    """An outage of git itself, which says nothing of what it was asked to do, so it is no GitProblem.
+
+    `reason`: one of OUTAGE_WORDS."""
 
     def __init__(self, why: str, reason: str) -> None:
         super().__init__(why)
@@ -163,7 +165,7 @@ def _run(
     try:
         out, errors = child.communicate(stdin, timeout)
     except subprocess.TimeoutExpired as error:
-        raise GitProblem(f"git {words[0]} did not end within {timeout:g} s") from error
+        raise GitOutage(f"git {words[0]} did not end within {timeout:g} s", KILLED_FROM_OUTSIDE) from error
     finally:
         _end(child)
     if child.returncode:
@@ -179,7 +181,7 @@ def _run(
 def _lacked_room(word: str, errors: bytes, places: Sequence[str]) -> bool:
     """Check if git failed for want of room, by its words, or by how full the disks are now."""
     lines = "\n".join(line.strip() for line in errors.decode(errors="replace").splitlines())
-    return word in _WRITING and bool(_NO_ROOM.search(lines) or full_disk(places))
+    return word in _WRITING and bool(_NO_ROOM.search(lines) or full_disk(places, scratch=False))
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

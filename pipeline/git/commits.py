@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pipeline.core.graph import MEGABYTE, Leavings
 from pipeline.errors import cut_text
-from pipeline.git.command import STATUS, CandidateProblem, GitOutage, GitProblem, checked_sha, git, split_names
+from pipeline.git.command import STATUS, CandidateProblem, GitProblem, checked_sha, git, split_names
 from pipeline.git.objects import (
     Counts,
     counts_of,
@@ -407,8 +407,6 @@ def _candidate_problems(what: str = "the patch does not apply") -> Iterator[None
     """Blame the candidate for what git refuses."""
     try:
         yield
-    except GitOutage:
-        raise
     except GitProblem as problem:
         raise CandidateProblem(f"{what}: {problem}") from problem
 

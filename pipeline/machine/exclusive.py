@@ -41,7 +41,19 @@ def _say_waiting(job: Job, lock: int, who: str) -> None:
     pid, _, target = os.pread(lock, LONGEST_NOTE, 0).decode(errors="replace").partition(" ")
     if target and f"process {pid} " in who:  # otherwise it is not of whoever has the lock now
         who = f"{printable_line(target, LONGEST_NOTE)} (process {pid})"
+        if int(pid) in _ancestors():
+            raise StageFailed(f"{who} has the machine to itself and waits for this build: only one may be exclusive", 2)
     job.say(f"waits: {who} has the machine to itself")
+
+
+def _ancestors() -> Iterator[int]:
+    """The process that has started this one, the one that has started that, and so on, as far as the system tells."""
+    pid = os.getppid()
+    with suppress(OSError):  # it is gone, or this system does not tell
+        while pid:
+            yield pid
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                pid = int(file.read().rpartition(b")")[2].split()[1])
 
 
 def own_folder(folder: str) -> str:

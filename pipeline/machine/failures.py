@@ -53,9 +53,10 @@ def describe_unwritten(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}{room}"
 
 
-def full_disk(paths: Iterable[str]) -> str:
-    """Describe a full disk among those that are written to; empty if none is."""
-    return next((describe_room(path) for path in (*paths, _SCRATCH) if _is_full(path)), "")
+def full_disk(paths: Iterable[str], scratch: bool = True) -> str:
+    """Describe a full disk among those that are written to, by a command also for `scratch`; empty if none is."""
+    places = (*paths, _SCRATCH) if scratch else paths
+    return next((describe_room(path) for path in places if _is_full(path)), "")
 
 
 @contextmanager

@@ -141,17 +141,51 @@ class JobFiles(Protocol):
     def writes(self) -> Mapping[str, Sequence[str]]: ...
 
 
+class Places(Protocol):
+    """Face of a build to the jobs of its targets: each has a place, and tells how it goes."""
+
+    def lend(self, target: Target) -> AbstractContextManager[None]:
+        """Let others have the place of a target that asks, while the block waits for what is out.
+
+        It ends when there is a place again and the run is not paused.  What others may wait for, such as a lock, must
+        not be held meanwhile."""
+
+    def admit_asker(self, target: Target) -> bool:
+        """Let a target ask models from now on until it ends; False where that would be one too many."""
+
+    def is_paused(self, target: Target) -> bool:
+        """Check that nobody is to be asked anything now."""
+
+    def say(self, target: Target, line: str | Wait) -> None:
+        """Show people one line of progress, or that a target waits for what is out."""
+
+
+class NoPlaces:
+    """Places of what is made outside of a build: there is always one.  `hear`: whoever wants to know what is said."""
+
+    def __init__(self, hear: Callable[[str | Wait], object] = lambda _: None) -> None:
+        self._hear = hear
+
+    def lend(self, target: Target) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def admit_asker(self, target: Target) -> bool:
+        return True
+
+    def is_paused(self, target: Target) -> bool:
+        return False
+
+    def say(self, target: Target, line: str | Wait) -> None:
+        self._hear(line)
+
+
 class Job(NamedTuple):
     """Attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
 
-    `store`: the results, which a stage may keep others from reading.  `shared`: resources of the whole build.  `say`
-    shows people one line of progress, or that it waits for what is out.  `take_in` names a file that counts though the
-    target was planned without it: the result is used by this build, and neither stored nor fresh afterwards.
-
-    `lend_place` lets others have the place of a target that asks, while the block waits for what is out; it ends when
-    there is a place again and the run is not paused.  What others may wait for, such as a lock, must not be held
-    meanwhile.  `is_paused`: nobody is to be asked anything now.  `add_wait` hears how many seconds it waited before it
-    could begin, which are not counted as its own."""
+    `store`: the results, which a stage may keep others from reading.  `shared`: resources of the whole build.
+    `take_in` names a file that counts though the target was planned without it: the result is used by this build, and
+    neither stored nor fresh afterwards.  `add_wait` hears how many seconds it waited before it could begin, which are
+    not counted as its own."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -161,11 +195,12 @@ class Job(NamedTuple):
     workers: Workers
     shared: SharedResources
     store: str = ""
-    say: Callable[[str | Wait], None] = lambda _: None
+    places: Places = NoPlaces()
     take_in: Callable[[str], None] = lambda _: None
-    lend_place: Callable[[], AbstractContextManager[None]] = nullcontext
-    is_paused: Callable[[], bool] = lambda: False
     add_wait: Callable[[float], None] = lambda _: None
+
+    def say(self, line: str | Wait) -> None:
+        self.places.say(self.target, line)
 
 
 def input_path(job: JobFiles, port: str) -> str:

@@ -117,12 +117,12 @@ class Service:
     def _await_turn(self, job: Job, role: str) -> Trouble | None:
         announced = False
         while True:
-            is_paused = job.is_paused()
+            is_paused = job.places.is_paused(job.target)
             with self._lock:
                 if not is_paused and self._may_be_tried():
                     self._is_tried = self._is_tried or self._trouble is not None
                     return self._trouble
-            with job.lend_place():
+            with job.places.lend(job.target):
                 announced = self._await_change(job, role, announced)
 
     def _may_be_tried(self) -> bool:

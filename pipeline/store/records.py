@@ -1,15 +1,16 @@
-"""Records as JSON files, sorted, so that equal records are equal files."""
+"""Records as JSON files, sorted, so that equal records are equal files; and as lines of a log."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pipeline.errors import SpecError
 
 Record = dict[str, Any]
+LATEST = 253402300800.0  # seconds, the year 10000: a time after that cannot be told
 
 
 @contextmanager
@@ -35,6 +36,20 @@ def save(path: str, record: Mapping[str, Any]) -> None:
 def load_lines(path: str) -> list[Record]:
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
+
+
+def record_of(line: bytes) -> Record:
+    """The record that a line of a log is; empty where it is none, which anybody may have written there."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(line)
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def is_time(value: Any) -> bool:
+    """Check that a value of a record is a number of seconds that can be told."""
+    return isinstance(value, int | float) and abs(value) < LATEST
 
 
 def save_lines(path: str, records: Iterable[Mapping[str, Any]]) -> None:

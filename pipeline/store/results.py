@@ -98,6 +98,8 @@ class Store:
         place = self.place("objects", content)
         if os.path.exists(place):
             return True
+        if not os.path.isfile(path):  # removed meanwhile
+            return False
         draft = self._draft()
         try:
             shutil.copyfile(path, draft)

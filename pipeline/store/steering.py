@@ -24,10 +24,10 @@ from typing import Any
 from pipeline.store.files import append_lines, whole_lines, write_all, write_whole
 from pipeline.store.flock import file_lock
 from pipeline.store.noop import folder
+from pipeline.store.records import is_time, record_of
 
 PAUSED, RESUMED, IDEA_GIVEN, ANSWERED, RETRIED = "paused", "resumed", "idea_given", "answered", "retried"
 STEERING_LOG = "steering.jsonl"
-LATEST = 253402300800.0  # seconds, the year 10000: a time after that cannot be told
 
 
 def steering_path(run: str) -> str:
@@ -52,12 +52,13 @@ class SteeringLog:
 
     def requests(self) -> list[Mapping[str, Any]]:
         """All requests so far, in order."""
-        size = 0
-        with suppress(FileNotFoundError):
+        try:
             size = os.stat(self._path).st_size
-        if size != self._size:
-            self._requests = _read_requests(self._path) if size else []
-            self._size = size
+            if size != self._size:
+                self._requests = _read_requests(self._path) if size else []
+                self._size = size
+        except (FileNotFoundError, IsADirectoryError):
+            self._requests, self._size = [], 0
         return self._requests
 
     def pause(self) -> Mapping[str, Any] | None:
@@ -71,18 +72,9 @@ class SteeringLog:
 
 def _read_requests(path: str) -> list[Mapping[str, Any]]:
     """The requests of a log; a torn line was never written, and one that is no request asks for nothing."""
-    found: list[Mapping[str, Any]] = []
     with open(path, "rb") as file:
-        for line in whole_lines(file):
-            with suppress(ValueError):
-                request = json.loads(line)
-                if isinstance(request, dict) and isinstance(request.get("event"), str) and _is_time(request.get("at")):
-                    found.append(request)
-    return found
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and abs(value) < LATEST
+        requests = map(record_of, whole_lines(file))
+        return [each for each in requests if isinstance(each.get("event"), str) and is_time(each.get("at"))]
 
 
 def claim_slot(run: str, slot: str, given: str) -> bool:

@@ -66,14 +66,14 @@ def _root_hindrance(targets: Sequence[Target]) -> str:
     root = next(target for target in targets if target.stage == "root")
     if os.path.exists(RunLayout(root.run).of_run("root.json")):
         return ""
-    from pipeline.git.command import GitProblem  # here: most searches have begun
+    from pipeline.git.command import GitOutage, GitProblem  # here: most searches have begun
     from pipeline.git.repository import check_clean, locate_repo
 
     try:
         place = locate_repo(root.params["repo"])
         if place.folder == place.top:
             check_clean(place)
-    except GitProblem as problem:
+    except (GitProblem, GitOutage) as problem:
         return str(problem)
     return ""
 
@@ -85,7 +85,7 @@ def _protect_hindrance(targets: Sequence[Target]) -> str:
     protected = next((target for target in targets if target.stage == "protected"), None)
     if protected is None or os.path.exists(RunLayout(protected.run).of_run("protected.json")):
         return ""
-    from pipeline.git.command import GitProblem
+    from pipeline.git.command import GitOutage, GitProblem
     from pipeline.git.objects import tree_entries
     from pipeline.git.repository import head_commit, locate_repo
     from pipeline.machine.job import StageFailed
@@ -99,7 +99,7 @@ def _protect_hindrance(targets: Sequence[Target]) -> str:
             return ""
         commit = head_commit(place)
         return missing_pattern(protected.params["repo"], tree_entries(place.git_dir, commit), commit)
-    except (GitProblem, StageFailed) as problem:
+    except (GitProblem, GitOutage, StageFailed) as problem:
         return str(problem)
 
 

@@ -3,6 +3,7 @@
 from contextlib import chdir, closing
 from threading import Thread
 
+import pytest
 from kit.project import PATIENCE, Project
 from kit.tree_runs import SPEC, small_search
 
@@ -17,7 +18,7 @@ def test_a_round_of_news_frees_only_what_waits_for_targets_that_it_told(project:
     with chdir(project.root), closing(BuildSession(load(["x"]))) as session:
         session.prepare()
         targets = session.graph.targets
-        board = Board(session, {*range(len(targets))}, threads=1, go_on=True)
+        board = Board(session, {*range(len(targets))}, threads=1, go_on=True, start_thread=pytest.fail)
         while (i := board.take()) is not None and targets[i].stage != "assign":
             board.hand_in(i, Outcome(BUILT))
         assert i is not None
@@ -35,7 +36,7 @@ def test_what_is_only_to_be_told_yet_has_no_place_for_which_another_waits(projec
     with chdir(project.root), closing(BuildSession(load(["x", "y"]))) as session:
         session.prepare()
         targets = session.graph.targets
-        board = Board(session, {*range(len(targets))}, threads=1, go_on=True)
+        board = Board(session, {*range(len(targets))}, threads=1, go_on=True, start_thread=pytest.fail)
         while (i := board.take()) is not None and targets[i].stage != "assign":
             board.hand_in(i, Outcome(BUILT))
         assert i is not None

@@ -4,6 +4,7 @@ from contextlib import chdir, closing
 from pathlib import Path
 from threading import Thread
 
+import pytest
 from kit.project import PATIENCE, Project
 
 from pipeline.build.board import Board
@@ -30,7 +31,7 @@ def test_a_place_is_taken_back_though_what_has_to_run_alone_is_ready_and_never_s
     project.spec("x", STEPS)
     with chdir(project.root), closing(BuildSession(load(["x"]))) as session:
         session.prepare()
-        board = Board(session, {*range(4)}, threads=3, go_on=False)
+        board = Board(session, {*range(4)}, threads=3, go_on=False, start_thread=pytest.fail)
         lender, above, bad = (session.graph.index[f"x:{name}"] for name in ("lender", "above", "bad"))
         assert {board.take(), board.take(), board.take()} == {lender, above, bad}
         board.lend_place(lender)
@@ -45,7 +46,7 @@ def test_a_place_is_taken_back_though_what_has_to_run_alone_is_ready_and_never_s
 
 
 def lend_at_once(job: Job) -> None:
-    with job.lend_place():
+    with job.places.lend(job.target):
         pass
     for (path,) in job.writes.values():
         Path(path).touch()
@@ -72,14 +73,14 @@ def test_what_may_not_ask_in_a_paused_run_keeps_no_other_run_from_asking(project
         asking = {"run": Stage("asks/1", lend_at_once, asks=True, paid=True)}
         session.maker.stages.update(x=asking, y=asking)
         session.steering["x"] = SteeringLog("x")
-        board = Board(session, {*range(5)}, threads=1, go_on=True)
+        board = Board(session, {*range(5)}, threads=1, go_on=True, start_thread=pytest.fail)
         a, b, c, d, e = (session.graph.index[name] for name in ("x:a", "x:b", "x:c", "y:d", "y:e"))
         for i in (a, b, c, d, e):
             assert board.take() == i
             if board.admit_asker(session.graph.targets[i]):
                 board.lend_place(i)
             else:
-                board.set_aside_asker(i)
+                board.note_crowded(i)
         board.take_back(a)
         board.hand_in(a, Outcome(BUILT))
         append_request("x", PAUSED)

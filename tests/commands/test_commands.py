@@ -20,6 +20,9 @@ from pipeline.cli import noop
 from pipeline.commands import exits
 from pipeline.commands.command import MEANINGLESS_OPTIONS
 from pipeline.commands.exits import OUTPUT_CLOSED
+from pipeline.core.outcome import PROGRAM_MISSING
+from pipeline.errors import UNAVAILABLE
+from pipeline.git.command import GitOutage
 
 COMMANDS = ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph"]
 
@@ -584,6 +587,14 @@ def test_a_mistake_of_ours_is_told_as_such_with_all_that_helps_to_find_it(capsys
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("Traceback")
     assert said[-1] == "coppice: this is a mistake in Coppice itself, please report it"
+
+
+def test_what_is_out_now_is_neither_bad_input_nor_a_mistake_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    def answer() -> int:
+        raise GitOutage("git was not found", PROGRAM_MISSING)
+
+    assert exits.exit_code_of(answer) == UNAVAILABLE
+    assert capsys.readouterr().err == "coppice: git was not found\n"
 
 
 BROKEN = SPEC.replace("echo part.{n} >> ran;", "echo part.{n} >> ran; [ {n} = 2 ] || exit 9;")

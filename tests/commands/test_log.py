@@ -3,12 +3,16 @@
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 from kit.building import planted
 from kit.project import Project
 
-from pipeline.build.history import KEPT_BUILDS, SLACK, history_path
+from pipeline.build.history import KEPT_BUILDS, SLACK, HistoryReporter, history_path, past_builds
+from pipeline.core.graph import Target
+from pipeline.core.outcome import BUILT, FRESH, Outcome
+from pipeline.views.events import Build
 
 
 @pytest.fixture
@@ -48,6 +52,63 @@ def test_a_build_that_was_killed_has_no_end_and_torn_lines_do_no_harm(demo: Proj
     assert "hello 10" not in said
 
 
+DAMAGED = (
+    {"build": float("inf"), "event": "begin", "at": 1.0},
+    {"build": 2, "event": "begin", "at": float("nan")},
+    {"build": 3, "event": "begin", "at": 1e20},
+    {
+        "build": 1,
+        "event": "end",
+        "seconds": "x",
+        "stopped": "",
+        "counts": {},
+        "saved": 0,
+        "critical": [],
+        "targets": [],
+    },
+    {"build": 1, "event": "end", "seconds": 1, "stopped": "", "counts": [], "saved": 0, "critical": [], "targets": []},
+    {"build": 1, "event": "end", "seconds": 1, "stopped": "", "counts": {}, "saved": 0, "critical": [], "targets": [1]},
+    {"build": 1, "event": "end", "seconds": 1, "stopped": 0, "counts": {}, "saved": 0, "critical": [], "targets": []},
+    [1],
+)
+
+
+def test_lines_of_the_history_that_nobody_wrote_so_are_passed_over(demo: Project) -> None:
+    as_it_was = demo.call("log", "hello").out
+    with (demo.root / history_path("hello")).open("a") as file:
+        file.writelines(f"{json.dumps(line)}\n" for line in DAMAGED)
+        file.write("[" * 100_000 + "\n")
+    assert demo.call("log", "hello") == (0, as_it_was, "")
+    demo.call("forget", "hello")
+    assert demo.call("run", "hello").code == 0
+    assert "hello 4  " in demo.call("log", "hello").out, "numbers that stand there are not given again"
+
+
+def test_a_history_that_cannot_be_read_keeps_no_build_from_its_work(demo: Project) -> None:
+    (demo.root / history_path("hello")).unlink()
+    demo.write(f"{history_path('hello')}/note", "")
+    demo.call("forget", "hello")
+    said = demo.call("run", "hello")
+    assert (said.code, said.err.count("will not know how this build went")) == (0, 1)
+    assert demo.call("log", "hello").err == "coppice: runs/hello/.coppice/builds: Is a directory\n"
+
+
+def test_a_long_chain_that_was_found_fresh_keeps_its_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(history_path("x")).parent.mkdir(parents=True)
+    chain = [Target(f"x:s{n}", "run", (), (), {}) for n in range(3000)]
+    every = range(len(chain))
+    history = HistoryReporter("x", {})
+    history.begin(Build(chain, lambda i: [i - 1][: i > 0], every, every, 1, {}, lambda _: None))
+    history.target_started(chain[0])
+    for target in chain:
+        is_end = target in (chain[0], chain[-1])
+        history.target_ended(target, Outcome(BUILT if is_end else FRESH))
+    history.complete_run()
+    (build,) = past_builds("x")
+    assert build.critical == ["s0", "s2999"]
+
+
 def test_a_build_that_found_all_as_it_should_be_leaves_no_line(project: Project) -> None:
     planted(project)
     assert project.call("run", "x").code == 0
@@ -76,6 +137,8 @@ def test_two_builds_are_compared_and_what_is_not_there_is_said(demo: Project) ->
     assert demo.call("log", "hello", "--compare", "1,2").out.startswith("build 1 -> 2: ")
     found = json.loads(demo.call("log", "hello", "--compare", "1,2", "--json").out)["hello"]
     assert [build["number"] for build in found["builds"]] == [1, 2]
+    (one,) = json.loads(demo.call("log", "hello", "--build", "1", "--json").out)["hello"]
+    assert one["number"] == 1
     changes = [abs(target["change"]) for target in found["targets"]]
     assert changes == sorted(changes, reverse=True)
     for words, said in (
@@ -84,6 +147,7 @@ def test_two_builds_are_compared_and_what_is_not_there_is_said(demo: Project) ->
         (["hello", "--build", "99"], "there is no build 99"),
         (["hallo"], "'hallo' is no run"),
         (["--build", "1"], "name it"),
+        (["hello", "--build", "1", "--compare", "1,2"], "give --build or --compare, not both"),
     ):
         answer = demo.call("log", *words)
         assert answer.code == 2
@@ -124,13 +188,12 @@ def test_the_critical_path_goes_by_places_and_adds_up_to_the_time_of_the_build(p
 def test_a_killed_build_is_compared_by_what_both_did(project: Project) -> None:
     project.spec("x", PLACES)
     assert project.call("run").code == 0
-    path = project.root / history_path("x")
-    begun, _ = path.read_text().splitlines()
-    path.write_text(f"{begun}\n")
-    project.call("forget", "x:first.1")
+    project.call("forget", "x:first.1", "x:then.2")
     assert project.call("run").code == 0
+    path = project.root / history_path("x")
+    *rows, ended = path.read_text().splitlines(keepends=True)
+    assert json.loads(ended)["counts"] == {"built": 2, "fresh": 4}
+    path.write_text("".join(rows))
     said = project.call("log", "x", "--compare", "1,2").out
-    made = json.loads(project.call("log", "x", "--json").out)["x"][1]["counts"]
-    assert "build 1 was killed: 4 of the targets made in it are known" in said or made["built"] != 2
+    assert "build 2 was killed: 2 of the targets made in it are known, 2 in both; only these are compared\n" in said
     assert "not done" not in said
-    assert made["fresh"] + made["built"] == 6

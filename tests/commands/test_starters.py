@@ -1,10 +1,13 @@
 """coppice init --kind tree: a first search over what is found, which runs as it is and leaves git's work tree clean."""
 
+import os
 from pathlib import Path
 
 import pytest
 from kit.gitting import run_git, write
 from test_init import coppice, files, init
+
+from pipeline.commands.starters import find_program
 
 PYTHON = {"train.py": 'print("accuracy", 0.75)\n', "README": "A model.\n"}
 C = {
@@ -14,6 +17,11 @@ C = {
 SHELL = {"bench.sh": "echo done\n"}
 SHAPES = {
     "python": (PYTHON, "the last number that it prints, train.py", "value: {primary: true, better: higher}"),
+    "loss": (
+        {"train.py": 'print("accuracy", 0.75)\nprint(\n    f"test_loss: {0.3}"\n)  # the last one\n'},
+        "the last number that it prints, train.py being a Python script; that is what counts, and less of it is better",
+        "value: {primary: true, better: lower}   # check: if more of it is better",
+    ),
     "c": (C, "the time of fast, which make builds", "seconds: {primary: true, better: lower}"),
     "shell": (SHELL, "the time of bench.sh, a shell script", "seconds: {primary: true, better: lower}"),
     "suite": (
@@ -57,9 +65,18 @@ def test_a_first_search_is_made_for_what_is_there(tmp_path: Path, shape: str) ->
     said = init(folder, "--kind", "tree")
     assert (said.returncode, said.stderr) == (0, "")
     assert f"found: {words}" in said.stdout
-    assert metric in (folder / "specs/search.yaml").read_text()
+    spec = (folder / "specs/search.yaml").read_text()
+    assert metric in spec
+    assert ("\n  exclusive: true " in spec) is metric.startswith("seconds"), "what is timed runs alone"
     assert run_git(folder, "status", "--porcelain") == ""
     assert coppice(folder, "plan").returncode == 0
+
+
+def test_what_is_no_file_is_not_looked_into(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", PYTHON)
+    (folder / "test_gone.py").symlink_to("nowhere")
+    os.mkfifo(folder / "test_pipe.py")
+    assert find_program(str(folder))[1] is None
 
 
 @pytest.mark.parametrize("name", ["we: ird #1", "123", "- x", "no", "'q\" {a} ü", "line\nbreak"])
@@ -112,7 +129,10 @@ WRONG = {
     ("--kind", "three"): "there is no kind 'three'; did you mean 'tree'?",
     ("--repo", "."): "--repo is for a search over code; add --kind tree",
     ("--kind", "tree", "--repo", "none"): "none is no folder; name one that holds the code",
-    ("--kind", "tree"): ". has nothing to measure: no Python or shell script",
+    (
+        "--kind",
+        "tree",
+    ): "no Python or shell script, C program or Makefile at the top of it, and no tests of pytest or un",
 }
 
 

@@ -7,7 +7,9 @@ import pytest
 from kit.building import ends
 from kit.gitting import OWN
 
-from pipeline.git.command import GitProblem, checked_sha, git, split_names
+from pipeline.git.command import GitOutage, GitProblem, checked_sha, git, split_names
+from pipeline.git.commits import _candidate_problems
+from pipeline.machine import failures
 
 
 def instead_of_git(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -20,8 +22,8 @@ def instead_of_git(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> 
 
 def test_a_git_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     instead_of_git(tmp_path, monkeypatch, f"(trap '' TERM; exec sleep 600) & echo $! $$ > {tmp_path}/pids; wait")
-    with pytest.raises(GitProblem, match=r"^git fetch did not end within 1 s$"):
-        git("fetch", timeout=1)
+    with pytest.raises(GitOutage, match=r"^git fetch did not end within 1 s$"), _candidate_problems():
+        git("fetch", timeout=1)  # and is nobody's fault
     pids = map(int, (tmp_path / "pids").read_text().split())
     assert all(ends(pid) for pid in pids)
 
@@ -49,6 +51,16 @@ def test_its_message_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(GitProblem) as problem:
         git("status")
     assert str(problem.value) == f"git status: {told}"
+
+
+def test_a_full_disk_where_git_does_not_write_is_no_reason_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "_SCRATCH", "/proc")  # which has no room, ever
+    assert failures.full_disk([str(tmp_path)])
+    instead_of_git(tmp_path, monkeypatch, "echo 'error: a.py: patch does not apply' >&2; exit 1")
+    with pytest.raises(GitProblem, match="does not apply"):
+        git("apply", repo=str(tmp_path))
 
 
 def test_names_and_commits_are_what_they_must_be() -> None:

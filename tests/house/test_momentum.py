@@ -25,6 +25,7 @@ PLACES = (FIRST, FAILS_TESTS, "12-concentrate")
 HONEST = [idea for idea in IDEAS if idea not in (LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS, LUCK)]
 # What cannot be combined: these change the same lines, and two that no search would keep change the same function.
 CONFLICTS = {*map(frozenset, (TWINS, (LOOK_AHEAD, LUCK))), *map(frozenset, combinations(PLACES, 2))}
+COUNTS = r"targets: (\d+) built, (\d+) recalled, (\d+) fresh"
 PRICES_SHA256 = "5f769c6d7be57f62a4dfd1f553995855462a17c92b21a4af4245439c6115617f"
 
 Ended = subprocess.CompletedProcess[str]
@@ -275,6 +276,20 @@ def test_depth_after_depth_what_is_real_is_kept(searched: Project) -> None:
     assert second[FAILS_CONFIGS][0] == "rows"
     assert second["08-volatility-target"][0] in ("primary", "recommended")
     assert second["09-skip-month"][1].startswith("indecisive: could_be_chance ")
+
+
+def test_an_undone_edit_redoes_the_report_alone(searched: Project) -> None:
+    """As the README has it."""
+    spec = searched.read("specs/momentum.yaml")
+    found = []
+    for text in (spec.replace("margin: 0.05", "margin: 0.01"), spec):
+        searched.spec("momentum", text)
+        found += re.findall(COUNTS, searched.call("run", "momentum").out)
+    (judged, _, fresh), undone = (tuple(map(int, counts)) for counts in found)
+    assert undone == (2, judged - 2, fresh)
+    told = (ROOT / "README.md").read_text().partition("scripts/run\n93 targets: 18 built")
+    (judged, _, fresh), undone = (tuple(map(int, counts)) for counts in re.findall(COUNTS, "".join(told[1:])))
+    assert undone == (2, judged - 2, fresh)
 
 
 def test_the_look_ahead_would_have_won_by_far(run: Run, patched: Callable[..., Path]) -> None:

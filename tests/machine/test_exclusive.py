@@ -1,6 +1,8 @@
 """What times things runs alone: beside nothing of its build, nor beside what is exclusive in another one."""
 
+import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kit.project import PATIENCE, Project
+from kit.project import COPPICE, PATIENCE, ROOT, Project
 from kit.searches import Search, command
 
 from pipeline.machine.exclusive import LOCK_FOLDER, own_folder
@@ -123,6 +125,17 @@ def test_a_build_that_waits_for_the_machine_stops_at_once(steps: Project, number
     assert build.returncode == 128 + number, err
     assert "Traceback" not in err
     assert steps.call("run").code == 0
+
+
+def test_an_exclusive_step_in_one_that_waits_for_it_is_refused(steps: Project) -> None:
+    inner = Project(steps.root / "inner")
+    inner.spec("y", 'kind: steps\nsteps: {s: {run: "echo > {out}", writes: a, exclusive: true}}\n')
+    run = f"(cd inner; {shlex.join(COPPICE)} run) > {{out}}"
+    keys = f"env: {{PYTHONPATH: {json.dumps(str(ROOT))}}}, writes: a, exclusive: true"
+    steps.spec("x", f"kind: steps\nsteps: {{outer: {{run: {json.dumps(run)}, {keys}}}}}\n")
+    assert steps.coppice("run").returncode == 1
+    why = inner.call("why", "y:s").out
+    assert re.search(r"x:outer \(process \d+\) has the machine to itself and waits for this build", why), why
 
 
 def test_a_folder_of_somebody_else_is_no_place_for_the_lock(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.core.graph import Limits, Target
 from pipeline.core.outcome import Wait
-from pipeline.machine.job import Job, SharedResources, StageOutage, Workers
+from pipeline.machine.job import Job, NoPlaces, SharedResources, StageOutage, Workers
 from pipeline.machine.patience import (
     LONGEST_PAUSE,
     RefusedTry,
@@ -58,7 +58,8 @@ def test_however_little_a_service_asks_for_it_is_not_stormed(after: float | None
 def job(processes: Processes, tmp_path: Path) -> Callable[[float], Job]:
     def make(patience: float, said: Callable[[str | Wait], None] = lambda _: None) -> Job:
         target = Target("x:d0.n0.i0.implement", "implement", (), (), {}, Limits(patience=patience))
-        return Job(target, {}, {}, str(tmp_path / "log"), processes, Workers(processes), SharedResources(), say=said)
+        shared = (processes, Workers(processes), SharedResources())
+        return Job(target, {}, {}, str(tmp_path / "log"), *shared, places=NoPlaces(said))
 
     return make
 

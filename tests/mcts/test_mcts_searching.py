@@ -12,7 +12,7 @@ from kit.mcts_worlds import World
 
 from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
-from pipeline.machine.job import Job, SharedResources, Workers
+from pipeline.machine.job import Job, NoPlaces, SharedResources, Workers
 from pipeline.machine.process import Processes
 from pipeline.mcts.plan import SEARCH_FILES, journal_path
 from pipeline.mcts.search.journal import record_as_json
@@ -49,7 +49,9 @@ class Place:
         self.paths = {port: [str(folder / port)] for port in SEARCH_FILES}
         save(reads["goal.json"][0], {"id": "g", "text": "1 = 2", "context": [], "key": "k"})
         save(reads["toolchain.json"][0], {"version": "table"})
-        self.job = Job(target, reads, self.paths, "log", processes, Workers(processes), kept, say=self.said.append)
+        self.job = Job(
+            target, reads, self.paths, "log", processes, Workers(processes), kept, places=NoPlaces(self.said.append)
+        )
 
     def searched(self, *draft: str) -> list[str]:
         """The journal, where these lines were left of one."""

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.store.files import append_lines, open_log, whole_lines
+from pipeline.store.steering import PAUSED, SteeringLog, append_request, steering_path
 
 LINES = ['{"a":"∀"}', '{"b":"\u2028"}', '{"c":"\x85"}']
 lines = st.lists(st.binary(max_size=4).map(lambda line: line.replace(b"\n", b"") + b"\n"), max_size=5)
@@ -77,3 +78,19 @@ def test_from_a_line_on_that_is_no_text_any_more_all_is_written_again(owned: Pat
     owned.write_bytes(content.replace("\u2028".encode(), b"\xff"))
     assert write_owned(owned, *LINES[1:]) == LINES[:1]
     assert owned.read_bytes() == content
+
+
+def test_what_is_no_request_in_a_steering_log_asks_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    log = SteeringLog("x")
+    assert log.pause() is None
+    append_request("x", PAUSED)
+    path = Path(steering_path("x"))
+    with path.open("a") as file:
+        file.write("[" * 100_000 + '\n{"event": "resumed", "at": 1e999}\n{"event": ["resumed"], "at": 1}\n')
+    assert [each["event"] for each in log.requests()] == [PAUSED]
+    assert log.pause() is not None
+    path.unlink()
+    assert log.requests() == []
+    path.mkdir()
+    assert log.requests() == []

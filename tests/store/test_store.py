@@ -95,6 +95,9 @@ def test_a_large_file_that_changes_behind_our_back_is_not_kept(store: Store) -> 
     store.put("aa11", ["out"], [before], 1.0, "a:target")
     assert store.get("aa11") is None
     assert not [*Path("store/drafts").iterdir()]
+    Path("out").unlink()
+    store.put("aa11", ["out"], [before], 1.0, "a:target")
+    assert store.get("aa11") is None
 
 
 def test_any_damaged_byte_of_a_result_is_seen(store: Store) -> None:

@@ -158,6 +158,13 @@ def test_a_paused_run_holds_up_no_other_run(project: Project) -> None:
     assert (search.root / "runs/free/a").exists()
     assert not (search.root / "runs/behind/a").exists()
     assert search.executed() == []
+    search.spec("y")
+    said(search, "pause", "y")
+    (search.root / "runs/free/a").unlink()
+    resumes = "`coppice resume x`, `coppice resume y` let them go on\n"
+    assert said(search, "run", code=75).endswith(f"coppice: left out: x, y, which are paused; {resumes}")
+    assert said(search, "run", "x", "y", code=75).endswith(f": nothing was started; {resumes}")
+    (search.root / "specs/y.yaml").unlink()
     assert "run x is paused since" in said(search, "run", code=75), "nothing else is left to do"
     assert "run x is paused since" in said(search, "run", "behind", code=75)
     said(search, "resume", "x")

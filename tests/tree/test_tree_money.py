@@ -1,5 +1,6 @@
 """The bill of a search: every call that was paid for once, whatever became of its answer."""
 
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -146,6 +147,7 @@ def test_what_a_build_asked_ahead_and_paid_for_is_not_said_to_be_saved(project: 
     keys = {"budget": {"usd": 2.0, "per_eval": {"usd": 0.8}}}
     search = search_of(project, f"{CODE}{PAID % 0.3}", ideas=3, **keys)
     assert "saved" not in search.build("-n", "2").err
+    assert json.loads(project.call("log", "x", "--json").out)["x"][0]["saved"] == 0
     search.spec("y")
     assert "and 0.90 USD" in search.build("-n", "2", "y").err, "three answers, each saved once"
 

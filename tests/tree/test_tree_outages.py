@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from kit.building import ends, until
-from kit.project import PATIENCE, Project
+from kit.project import COPPICE, PATIENCE, Project, environment
 from kit.searches import TESTED, Search, adding, agent, command, idea
 
 from pipeline.core.graph import Limits, Target
 from pipeline.core.outcome import Wait
 from pipeline.git.command import GitProblem, git
-from pipeline.machine.job import Job, SharedResources, StageOutage, Workers
+from pipeline.machine.job import Job, NoPlaces, SharedResources, StageOutage, Workers
+from pipeline.machine.lock import lock_runs
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.models.calls import Calls, unended_calls
 from pipeline.models.clients import secret_names
@@ -256,7 +257,9 @@ def test_a_login_that_is_refused_after_an_answer_is_waited_for(project: Project,
 
 def asker(processes: Processes, role: dict[str, Any], say: Callable[[Any], None]) -> RoleAsker:
     target = Target("x:d0.n0.i0.implement", "implement", (), (), {}, Limits(patience=60.0), 1)
-    job = Job(target, {}, {}, os.path.abspath("log"), processes, Workers(processes), SharedResources(), say=say)
+    job = Job(
+        target, {}, {}, os.path.abspath("log"), processes, Workers(processes), SharedResources(), places=NoPlaces(say)
+    )
     return RoleAsker(job, {"coder": {"backend": "command", **role}}, Calls(os.path.abspath("journal")), "")
 
 
@@ -577,7 +580,8 @@ def test_a_retry_does_what_failed_again_and_nothing_else(project: Project) -> No
     search.build()
     assert search.summary("d0.n0.i1")["status"] == "failed"
     search.executed()
-    dry = project.call("retry", "x", "--dry-run")
+    with chdir(search.root), lock_runs(["x"]):
+        dry = project.call("retry", "x", "--dry-run")  # also beside a build
     assert dry.code == 0
     assert "x: 1 evaluation failed and is done again\n  d0.n0.i1: " in dry.out
     assert "about 1 call, 0.00 USD" in dry.out
@@ -606,6 +610,16 @@ def test_a_retry_that_is_refused_has_forgotten_nothing(project: Project, refusal
     assert (said.code, refusal in said.err, said.out) == (code, True, ""), said
     assert project.read("runs/x/.coppice/receipts") == before
     assert search.summary("d0.n0.i1")["status"] == "failed"
+
+
+def test_a_retry_that_could_not_forget_is_no_event(project: Project) -> None:
+    search = failing_search(project)
+    search.build()
+    size = (search.root / "runs/x/.coppice/receipts").stat().st_size
+    limited = ["sh", "-c", f'ulimit -f {size // 512}; exec "$@"', "sh", *COPPICE, "retry", "x"]
+    said = subprocess.run(limited, cwd=search.root, env=environment({}), capture_output=True, text=True, check=False)
+    assert (said.returncode, "receipts: File too large" in said.stderr) == (1, True), said
+    assert not (search.root / "runs/x/steering.jsonl").exists()
 
 
 @pytest.mark.parametrize(
@@ -669,7 +683,10 @@ def test_a_disk_that_was_full_for_a_moment_is_no_failure_of_a_candidate(small_di
         )
 
 
-def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_end_while_the_store_waits_for_room_loses_no_result(
+    small_disk: Project, tmp_path: Path, number: signal.Signals
+) -> None:
     """Only the store is on the disk that is full."""
     search = Search(Project(tmp_path / "project"), {"1win": "gain=14"}, patience="1h", store=str(small_disk.root / "s"))
     project, ballast = search.project, small_disk.root / "ballast"
@@ -677,7 +694,7 @@ def test_an_interrupt_while_the_store_waits_for_room_loses_no_result(small_disk:
     project.write("list.hook", f'head -c 99000000 /dev/zero > "{ballast}" 2> "$LIST.err"\n')
     with project.popen("run", "x") as build:
         assert "sweep: " in wait_for_line(build, "waits: ")
-        build.send_signal(signal.SIGINT)
+        build.send_signal(number)
         build.communicate(timeout=PATIENCE)
     measured = [line for line in search.executed() if line.startswith("sweep")]
     assert measured

@@ -1,5 +1,6 @@
 """Validation finds each planted fault, says it in one line with the place and what to do, and changes nothing."""
 
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from kit.gitting import contents, run_git
 from kit.project import Project
 from kit.tree_runs import forge, manifest_of, problems, restoring, searched, small_search, validation_of
 
-from pipeline.git.command import git
+from pipeline.git.command import GitOutage, git
 from pipeline.tree.report.validation import check_consistency, validation_report
 
 Plant = Callable[[Project], object]
@@ -202,6 +203,19 @@ def test_what_a_problem_says_is_to_be_done_mends_it(search: Project, name: str) 
         said = search.call(*(arguments if arguments[0] == "forget" else ["run", *arguments]))
         assert said.code == 0, said
     assert problems(search) == []
+
+
+@pytest.mark.parametrize("word", ["for-each-ref", "status"])
+def test_a_git_that_is_killed_finds_no_problem(
+    search: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/git"
+    program.write_text(f'#!/bin/sh\ncase " $* " in *" {word} "*) kill -9 $$;; esac\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    with pytest.raises(GitOutage, match=word):
+        problems(search)
 
 
 def test_validation_changes_nothing(search: Project) -> None:

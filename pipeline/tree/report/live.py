@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.store.files import whole_lines, write_whole
+from pipeline.store.records import record_of
 from pipeline.tree.report.manifest import (
     NO_LIFE,
     call_files,
@@ -54,11 +55,7 @@ class EventTail:
                 self._add(line)
 
     def _add(self, line: bytes) -> None:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            return
-        if isinstance(event, dict):
+        if event := record_of(line):
             self.events.append(event)
             self.texts.append(json_text(event, 2))
 

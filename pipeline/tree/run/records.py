@@ -28,6 +28,7 @@ from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.errors import NO_ROOM
 from pipeline.git.commits import Candidate
 from pipeline.store.files import append_lines, read_bytes, whole_lines
+from pipeline.store.records import record_of
 from pipeline.tree.rules import scoring
 from pipeline.tree.rules.beam import Evaluation
 from pipeline.tree.rules.positions import NO_SLOT, EvalSlot
@@ -203,13 +204,7 @@ def read_events(path: str) -> Iterator[Event]:
     if not os.path.exists(path):
         return
     with open(path, "rb") as file:
-        for line in whole_lines(file):
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
+        yield from filter(None, map(record_of, whole_lines(file)))
 
 
 def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -> Event:
