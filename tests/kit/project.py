@@ -28,7 +28,12 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        (root / "specs").mkdir(parents=True)
+        (root / "specs").mkdir(parents=True, exist_ok=True)
+
+    def copy(self, root: Path) -> "Project":
+        """A project with the same files and results, in a folder that is not there yet."""
+        subprocess.run(["cp", "-a", str(self.root), str(root)], check=True)
+        return Project(root)
 
     def write(self, path: str, text: str | bytes) -> Path:
         file = self.root / path
