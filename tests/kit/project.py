@@ -9,6 +9,8 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from pipeline.commands.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -76,3 +78,16 @@ COPPICE = (sys.executable, "-m", "pipeline")
 
 def environment(more: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def leans(project: Project, run: str = "x") -> list[psutil.Process]:
+    """Processes that belong to the run: the guard looks for the same mark."""
+    mark = str((project.root / "runs" / run).resolve())
+    return [process for process in psutil.process_iter() if mark == _environ(process).get("COPPICE_FOLDER")]
+
+
+def _environ(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}
