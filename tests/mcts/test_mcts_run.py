@@ -136,12 +136,12 @@ def test_proofs_land_in_the_ledger(built: Project) -> None:
 
 
 def test_two_processes_of_lean_give_the_same_bytes(built: Project, tmp_path: Path) -> None:
-    spec = SPEC.replace("processes: 1", "processes: 2").replace("swap, empty, cantor, odd", "swap, cantor")
+    spec = SPEC.replace("processes: 1", "processes: 2").replace("swap, empty, cantor, odd", "cantor")
     other = made(tmp_path / "other", spec)
     assert other.coppice("x", timeout=PATIENCE).returncode == 0
     for name in ("_mcts_trace.jsonl", "journal.jsonl", "summary.json"):
         found = files(other, name)
-        assert len(found) == 3 * 2
+        assert len(found) == 3
         assert found.items() <= files(built, name).items()
 
 
@@ -190,7 +190,7 @@ def test_what_is_there_is_not_searched_again(copied: Project) -> None:
 
 
 def test_an_edit_of_a_goal_is_an_edit_of_its_searches_alone(copied: Project) -> None:
-    goals = {"first": "1 = 1", **GOALS, "swap": "∀ a b : Prop, a ∧ b ∧ a → b ∧ a"}
+    goals = {"first": "1 = 1", **GOALS, "swap": "∃ p q : Prop, p ∧ q"}
     copied.write("bank.jsonl", bank(goals))
     said = run(copied)
     again = {line.split()[1] for line in said.splitlines() if line.startswith("built x:search")}
