@@ -19,7 +19,7 @@ TRUE = {
     "less": "∀ n : Nat, n - 1 + 1 = n ∨ n = 0",
     "vacuous": "∀ n : Nat, n < 0 → n = 7",
     "none": "∀ (α : Type) (xs : List α), xs ++ [] = xs",
-    "hard": "∀ a b c n : Nat, n > 2 → a ^ n + b ^ n = c ^ n → a * b * c = 0",
+    "hard": "∀ (α : Type) (f : α → α → Prop), ∃ g : α → Prop, ∀ a, f a ≠ g",
 }
 FALSE = {
     "slip": "∀ n : Nat, n < n + n",

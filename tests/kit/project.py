@@ -9,6 +9,8 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from pipeline.commands.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +30,12 @@ class Project:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        (root / "specs").mkdir(parents=True)
+        (root / "specs").mkdir(parents=True, exist_ok=True)
+
+    def copy(self, root: Path) -> "Project":
+        """A project with the same files and results, in a folder that is not there yet."""
+        subprocess.run(["cp", "-a", str(self.root), str(root)], check=True)
+        return Project(root)
 
     def write(self, path: str, text: str | bytes) -> Path:
         file = self.root / path
@@ -71,3 +78,16 @@ COPPICE = (sys.executable, "-m", "pipeline")
 
 def environment(more: dict[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+def leans(project: Project, run: str = "x") -> list[psutil.Process]:
+    """Processes that belong to the run: the guard looks for the same mark."""
+    mark = str((project.root / "runs" / run).resolve())
+    return [process for process in psutil.process_iter() if mark == _environ(process).get("COPPICE_FOLDER")]
+
+
+def _environ(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}

@@ -316,8 +316,8 @@ from kit.leaning import command
 from pipeline.lean.model import Theorem
 from pipeline.lean.repl.pool import Pool
 from pipeline.machine.process import Processes
-pool = Pool(command(), Processes(["lean"]), 2)
-sessions = [pool.open(Theorem("a", "True")) for _ in range(2)]
+pool = Pool(command(), Processes(["lean"]))
+session = pool.open(Theorem("a", "True"))
 print(*pool.pids(), flush=True)
 time.sleep(60)
 """
@@ -327,4 +327,4 @@ time.sleep(60)
         assert all(lean.is_running() for lean in leans)
         ours.kill()
         _, alive = psutil.wait_procs(leans, timeout=30)
-        assert (len(leans), alive) == (2, [])
+        assert (len(leans), alive) == (1, [])

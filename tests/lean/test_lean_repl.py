@@ -41,6 +41,14 @@ def begun(repl: Repl) -> int:
     return int(start(repl, "∀ p q : Prop, p ∧ q → q ∧ p")["sid"])
 
 
+def test_a_process_is_small_and_soon_ready(repl: Repl) -> None:
+    """Nobody has asked it anything before.  In seconds of CPU, for others may use the machine."""
+    assert tac(repl, start(repl, "1 = 1")["sid"], "rfl")["done"]
+    process = psutil.Process(repl.pid)
+    assert sum(process.cpu_times()[:2]) < 6
+    assert process.memory_info().rss < 1_000_000_000
+
+
 def test_a_statement_begins_with_its_goal(repl: Repl) -> None:
     assert start(repl, "∀ n : Nat, n = n")["goals"] == ["⊢ ∀ (n : Nat), n = n"]
 
@@ -149,15 +157,14 @@ def test_states_that_were_dropped_are_gone_and_their_numbers_with_them(repl: Rep
     assert tac(repl, kept, "skip")["sid"] > lost
 
 
-def test_what_was_forgotten_is_gone_and_the_first_environment_is_not() -> None:
-    with leaning.started() as repl:
-        env = ask(repl, "cmd", env=0, text="def two := 2")["env"]
-        old = start(repl, "two = 2", env)["sid"]
-        ask(repl, "forget")
-        assert start(repl, "two = 2", env)["kind"] == "protocol"
-        assert tac(repl, old, "rfl")["kind"] == "protocol"
-        assert start(repl, "2 = 2")["sid"] > old
-        assert ask(repl, "cmd", env=0, text="def two := 2")["env"] > env
+def test_what_was_forgotten_is_gone_and_the_first_environment_is_not(repl: Repl) -> None:
+    env = ask(repl, "cmd", env=0, text="def two := 2")["env"]
+    old = start(repl, "two = 2", env)["sid"]
+    ask(repl, "forget")
+    assert start(repl, "two = 2", env)["kind"] == "protocol"
+    assert tac(repl, old, "rfl")["kind"] == "protocol"
+    assert start(repl, "2 = 2")["sid"] > old
+    assert ask(repl, "cmd", env=0, text="def two := 2")["env"] > env
 
 
 def test_dropped_states_leave_no_memory_behind(repl: Repl, begun: int) -> None:
@@ -208,12 +215,3 @@ def test_a_refused_command_is_told_as_a_message_too(repl: Repl) -> None:
     assert answer["kind"] == "refused"
     assert "env" not in answer
     assert [message["severity"] for message in answer["messages"]] == ["error"]
-
-
-def test_a_process_is_small_and_soon_ready() -> None:
-    """In seconds of CPU, for others may use the machine."""
-    with leaning.started() as fresh:
-        assert tac(fresh, start(fresh, "1 = 1")["sid"], "rfl")["done"]
-        process = psutil.Process(fresh.pid)
-        assert sum(process.cpu_times()[:2]) < 6
-        assert process.memory_info().rss < 1_000_000_000

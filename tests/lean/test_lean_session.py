@@ -167,9 +167,9 @@ def test_the_same_words_after_other_commands_have_another_key(pool: Pool) -> Non
 
 
 def test_goals_too_large_to_be_written_down_are_known_by_their_words_in_any_process(pool: Pool) -> None:
-    keys = []
+    keys, pairs = [], " × ".join(["Nat"] * 60)  # each of the list's cells has its type in it
     for number in (2, 1, 2):
-        session, start = pool.open(Theorem("a", f"[{', '.join([str(number)] * 5000)}].length = 5000"))
+        session, start = pool.open(Theorem("a", f"∀ z : {pairs}, [{', '.join(['z'] * 600)}].length = 600 * {number}"))
         keys.append(session.key(start))
         session.close()
         if len(keys) == 1:

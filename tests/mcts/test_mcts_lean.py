@@ -34,7 +34,6 @@ from pipeline.mcts.search.guides import Guide, Proposal
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import ALL_SUCCESSES, Budget, Expansion, SearchRules
 from pipeline.mcts.search.trace import trace_line
-from pipeline.tactics.text.goal import PrintedGoal
 
 ONE = SearchRules(Budget(200, 80))
 AND = ("intro p q hp hq", "constructor", "exact hq", "exact hp")
@@ -183,15 +182,6 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int
     assert found._replace(calls={}) == whole.found._replace(calls={})
     assert found.calls["tactics"] == whole.found.calls["tactics"] - answered
     assert found.calls["again"] or cut == 2
-
-
-def test_a_tactic_that_ends_the_process_fails_and_the_search_goes_on(lean: Lean) -> None:
-    def priors_of(goal: PrintedGoal) -> list[Proposal]:
-        return [Proposal(each) for each in (("left", "right") if goal.connective == "∨" else ("omega", "trivial"))]
-
-    run = searched(lean, "2^(2008^2+2^2008) % 10 = 6 ∨ True", Guide(priors_of, guides.printed_reward))
-    assert next(each["error"] for each in run.tried() if each["tactic"] == "omega") == "crash"
-    assert [run.found.script, run.found.verified] == [("right", "trivial"), True]
 
 
 class Losing:

@@ -46,8 +46,8 @@ def test_what_is_not_proved_has_no_script() -> None:
 
 
 def test_a_proof_of_any_length_has_a_script() -> None:
-    world = World({f"{n}": {f"t{n}": (f"{n + 1}",) if n < 3000 else ()} for n in range(3001)})
-    assert len(proof_script(played(world, rules(4000)).tree.root)) == 3001
+    world = World({f"{n}": {f"t{n}": (f"{n + 1}",) if n < 1500 else ()} for n in range(1501)})
+    assert len(proof_script(played(world, rules(2000)).tree.root)) == 1501
 
 
 @given(worlds(), maths())

@@ -181,6 +181,18 @@ def test_a_lean_that_is_lost_for_good_leaves_the_goal_for_later(time: str) -> No
 
 
 @pytest.mark.parametrize("time", TIMES)
+def test_a_tactic_that_ends_the_process_fails_and_the_search_goes_on(time: str) -> None:
+    def ended(tactic: str, _stop: Stop) -> None:
+        if tactic == "a":
+            raise Killed
+
+    run = Search(World({"g": {"a": (), "b": ()}}, priors={"a": 0.9, "b": 0.1}), rules(9), time, ended).run(1)
+    tried = [(each["tactic"], each["error"]) for told in run.trace for each in json.loads(told)["attempts"]]
+    assert tried == [("a", "crash"), ("b", None)]
+    assert [run.found.script[-1], run.found.verified] == ["b", True]
+
+
+@pytest.mark.parametrize("time", TIMES)
 def test_as_many_tactics_run_at_once_as_there_are_sessions(time: str) -> None:
     both = threading.Barrier(2)
 

@@ -48,10 +48,10 @@ def proved(lean: Lean, text: str, *context: str, **how: frozenset[str]) -> Worke
     ("family", "text"),
     [
         ("logic", "∀ p q : Prop, p ∧ ¬q → ¬(p → q)"),
-        ("induction", "∀ n : Nat, 2 ∣ n * n + n"),
-        ("cases", "∀ f : Bool → Bool, ∀ b, f (f (f b)) = f b"),
+        ("induction", "∀ n : Nat, n < 2 ^ n"),
+        ("cases", "∀ p : Bool → Prop, p true → p false → ∀ b, p b"),
         ("witnesses", "∀ n : Nat, n % 2 = 1 → ∃ k, n = 2 * k + 1"),
-        ("residues", "∀ n : Int, n ^ 2 % 4 ≠ 3"),
+        ("residues", "∀ n : Nat, n ^ 2 % 3 ≠ 2"),
         ("polynomials", "∀ x : Int, x ^ 2 + 6 = 5 * x → x = 2 ∨ x = 3"),
         ("factors", "∀ x y : Nat, x * y + x + y = 34 → x ≤ 34"),
         ("bounds", "∀ n : Nat, n < 30 → n ^ 4 % 5 ≤ 1"),

@@ -70,8 +70,11 @@ DECIDING = (
 
 @pytest.mark.parametrize("line", DECIDING)
 def test_what_decides_on_attempts_makes_the_search_stale_and_no_more(line: str) -> None:
+    """What an attempt is known by stays: those that there are, are recalled."""
     before, after = recipes(LEAST), recipes(f"{LEAST}{line}\n")
     assert [stage for stage in before if before[stage] != after[stage]] == ["prove"]
+    kept = [targets(text)["prove"].params["codes"] for text in (LEAST, f"{LEAST}{line}\n")]
+    assert kept[0] == kept[1]
 
 
 def codes(strategies: str) -> dict[str, str]:

@@ -99,6 +99,15 @@ def test_a_search_that_is_made_again_recalls_what_it_took_and_tries_nothing(sear
     assert sorted(ended(after)) == ended(before)
 
 
+@pytest.mark.parametrize("bandit", ["seed", "ucb1", "discounted"])
+def test_another_bandit_recalls_what_each_strategy_did(searched: Search, bandit: str) -> None:
+    before = searched(Workers(), rules("even", "all", bandit="contextual", speculate=1), *GOALS)
+    again = Workers()
+    after = searched(again, rules("even", "all", bandit=bandit, speculate=1), *GOALS)
+    assert again.made == []
+    assert ended(after) == ended(before)
+
+
 def test_a_search_that_was_cut_short_finishes_alike(searched: Search) -> None:
     asked, whole, rest = rules("even", "all", speculate=1), Workers(), Workers()
     searched(whole, asked, *GOALS[:2])
