@@ -39,12 +39,13 @@ class Outcome(NamedTuple):
 
 # Reasons to stop that are no results, and each in words.
 MODEL_UNAVAILABLE, KILLED_FROM_OUTSIDE, DISK_FULL = "model_unavailable", "killed_from_outside", "disk_full"
-PROGRAM_MISSING = "program_missing"
+PROGRAM_MISSING, ANSWER_AWAITED = "program_missing", "answer_awaited"
 OUTAGE_WORDS = {
     MODEL_UNAVAILABLE: "a model cannot be asked",
     KILLED_FROM_OUTSIDE: "commands are killed from outside",
     DISK_FULL: "a disk is full",
     PROGRAM_MISSING: "a program is missing",
+    ANSWER_AWAITED: "a person's answer is awaited",
 }
 
 

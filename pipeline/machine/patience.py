@@ -23,6 +23,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from pipeline.core.outcome import MODEL_UNAVAILABLE, Wait
+from pipeline.core.text import duration
 from pipeline.machine.job import Job, StageOutage
 from pipeline.machine.process import BuildStopping, Processes
 
@@ -32,11 +33,15 @@ FIRST_ASKED_PAUSE = 0.01
 
 
 class RefusedTry(NamedTuple):
-    """One try that failed because the service is out.  `after`: seconds that it asks to wait."""
+    """One try that failed because the service is out.  `after`: seconds that it asks to wait.
+
+    `counted`: it may have been paid for, so that tries of the question are counted; their time is not held against
+    patience, since one question may take all of it."""
 
     kind: str
     why: str
     after: float | None = None
+    counted: bool = False
 
 
 class Trouble(NamedTuple):
@@ -58,10 +63,11 @@ def trouble_after(before: Trouble | None, refusal: RefusedTry, now: float, patie
     """Knowledge of a service after one more failure.  The last try is made when patience is over, not earlier."""
     since, tries = (before.since, before.tries + 1) if before else (now, 1)
     left = since + patience - now
-    if left <= 0 or (refusal.after is not None and refusal.after > left):
+    is_over = left <= 0 and not (refusal.counted and patience)
+    if is_over or (refusal.after is not None and refusal.after > left):
         return Trouble(since, tries, now, refusal, over=True)
     own = pause_after(tries, FIRST_PAUSE if refusal.after is None else FIRST_ASKED_PAUSE)
-    pause = max(refusal.after or 0.0, min(own, left))
+    pause = max(refusal.after or 0.0, min(own, left) if left > 0 else own)
     return Trouble(since, tries, now + pause, refusal)
 
 
@@ -100,6 +106,7 @@ class Service:
         self._trouble: Trouble | None = None
         self._is_tried = False  # somebody tries it, while it is out
         self.has_worked = False  # some try has succeeded
+        self._hopeless = 0  # questions since the last answer that were tried as often as they may be
         self._waiting: list[SimpleQueue[None]] = []
 
     @contextmanager
@@ -151,6 +158,7 @@ class Service:
         with self._lock:
             self._trouble = trouble
             self.has_worked |= trouble is None
+            self._hopeless = 0 if trouble is None else self._hopeless
             self._wake()
 
     def note_failure(self, before: Trouble | None, refusal: RefusedTry, patience: float) -> None:
@@ -163,6 +171,12 @@ class Service:
     def out_since(self) -> float:
         """Time since when it is out; 0 where it works."""
         return trouble.since if (trouble := self._trouble) else 0.0
+
+    def note_hopeless(self) -> None:
+        """Note a question that may not be tried again: one may be to blame itself, two in a row are not."""
+        self._hopeless += 1
+        if self._hopeless > 1:
+            self.give_up()
 
     def give_up(self) -> None:
         """Let nobody ask it again."""
@@ -195,7 +209,9 @@ def outage_of(trouble: Trouble) -> StageOutage:
     """The outage of a target that wants a service which was given up."""
     out = time.monotonic() - trouble.since
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() - out))
-    return StageOutage(f"{trouble.refusal.why}; out since {since}", MODEL_UNAVAILABLE)
+    after = trouble.refusal.after or 0.0
+    asked = f", and asks to wait for {duration(after)}" if after >= 1 else ""
+    return StageOutage(f"{trouble.refusal.why}; out since {since}{asked}", MODEL_UNAVAILABLE)
 
 
 class Pauses:

@@ -113,8 +113,13 @@ def _cost_text(params: Mapping[str, Any], evaluations: int, unknown: Sequence[st
         if by_eval is None and most is None:
             why = f"{blind}; add `price:` there" if blind else f"`budget: {name}` would"
             parts.append(f"{name}: nothing bounds it: {why}")
-        elif by_eval is None or (most is not None and most < by_eval):
-            parts.append(f"at most {form.format(most)} (the budget)" if most else f"{name}: nothing is left to spend")
+        elif most == 0:
+            parts.append(f"{name}: nothing is left to spend")
+        elif by_eval is None:
+            more = f"and what one depth takes beyond it, which `per_eval: {name}` would bound"
+            parts.append(f"{form.format(most)} (the budget), {more}")
+        elif most is not None and most < by_eval:
+            parts.append(f"at most {form.format(most)} (the budget), if `per_eval` is right")
         elif by_eval:
             declared = f"{evaluations} x `per_eval`, if that is right{f'; {blind}' if blind else ''}"
             parts.append(f"at most {form.format(by_eval)} ({declared})")

@@ -74,7 +74,7 @@ def _lines(run: str, slots: Sequence[EvalSlot]) -> Iterator[str]:
 
 
 def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target]) -> Iterator[str]:
-    """Lines on what follows from the results: at the most all below the first of their depths."""
+    """Lines on what follows from the results, for all below the first of their depths."""
     first = min(slot.depth for slot in slots)
     below = [slot for slot in scored_slots(targets) if slot.depth > first]
     later = _past_cost(run, below, with_ideas=True)
@@ -90,11 +90,11 @@ def _after_lines(run: str, slots: Sequence[EvalSlot], targets: Sequence[Target])
     if told := _told_roles(targets):
         asked = f"the {'role' if len(told) == 1 else 'roles'} {join_names(told)} must know how each earlier idea ended"
         yield f"  d{first} is decided anew with the results; in {where} {asked}: where one ends otherwise than before,"
-        yield f"  they are asked anew there, though the same be promoted: at most about {later.text} more"
+        yield f"  they are asked anew there, though the same be promoted: about {later.text} more"
     else:
         yield f"  d{first} is decided anew with the results; where others are promoted, {where} is done anew:"
-        yield f"  at most about {later.text} more"
-    yield f"  in all at most about {_past_cost(run, slots).plus(later).text}"
+        yield f"  about {later.text} more"
+    yield f"  in all about {_past_cost(run, slots).plus(later).text}, by what they took the last time"
 
 
 def _stopped_depth(run: str, first: int, below: Sequence[EvalSlot]) -> int | None:

@@ -111,11 +111,39 @@ def test_failures_of_calls_that_were_under_way_lengthen_no_pause_but_are_heeded(
     assert trouble_after_turn(later, later, RefusedTry("server", "502"), 6.0, 99.0).tries == 2
 
 
+def test_calls_that_are_counted_take_no_patience_unless_there_is_none() -> None:
+    late = RefusedTry("time-out", "no answer in 1 h", counted=True)
+    first = trouble_after(None, late, 0.0, 99.0)
+    second = trouble_after(first, late, 3600.0, 99.0)
+    assert not second.over
+    assert second.until > 3600.0
+    assert trouble_after(first, late._replace(counted=False), 3600.0, 99.0).over
+    assert trouble_after(None, late, 0.0, 0.0).over
+
+
+def test_one_question_without_an_answer_gives_no_service_up_but_two_in_a_row_do(job: Callable[..., Job]) -> None:
+    service = Service()
+
+    def ask(answered: bool) -> None:
+        with service.turn(job(9.0), "coder") as turn:
+            turn.succeeded() if answered else turn.failed(RefusedTry("malformed", "no JSON", 0.01, counted=True))
+        if not answered:
+            service.note_hopeless()
+
+    for answered in (False, True, False, True, False, False):
+        ask(answered)
+    with pytest.raises(StageOutage, match="no JSON"):
+        ask(True)
+
+
 def test_a_service_that_was_given_up_is_not_tried_again(job: Callable[..., Job]) -> None:
     service = Service()
     with service.turn(job(1.0), "coder") as turn:
         turn.failed(RefusedTry("credit", "no credit", 2.0))
-    with pytest.raises(StageOutage, match=r"^no credit; out since ") as outage, service.turn(job(1.0), "ideas"):
+    with (
+        pytest.raises(StageOutage, match=r"^no credit; out since .*, and asks to wait for 2") as outage,
+        service.turn(job(1.0), "ideas"),
+    ):
         pass
     assert outage.value.reason == "model_unavailable"
 

@@ -295,7 +295,7 @@ def by_hand(project: Project) -> Search:
 def test_a_person_answers_what_is_awaited(project: Project) -> None:
     search = by_hand(project)
     assert said(search, "answer", "x") == "nothing is awaited; `coppice x` goes on\n"
-    search.build(code=1)
+    search.build(code=69)
     assert said(search, "answer", "x").splitlines() == [
         "d0.n0.i0: awaits an idea: mine/d0.n0.i0.md",
         "    coppice answer x d0.n0.i0 FILE",
@@ -303,7 +303,7 @@ def test_a_person_answers_what_is_awaited(project: Project) -> None:
     assert "IDEA is missing" in said(search, "answer", "x", "d0.n0.i0", "change.patch", code=2)
     assert "no slot 'd9.n0.i0'" in said(search, "answer", "x", "d9.n0.i0", "mine.md", code=2)
     said(search, "answer", "x", "d0.n0.i0", "mine.md")
-    search.build(code=1)
+    search.build(code=69)
     (asked,) = json.loads(said(search, "answer", "x", "--json"))["awaited"]
     assert (asked["what"], asked["idea"], asked["worktree"]) == ("change", OWN, "runs/x/hand/d0.n0.i0")
     assert "is no change of d0.n0: " in said(search, "answer", "x", "d0.n0.i0", "wrong.patch", code=2)

@@ -457,11 +457,11 @@ def test_a_person_is_waited_for_and_the_search_goes_on_when_there_is_an_idea(pro
     roles = {"ideas": {"backend": "manual", "folder": "mine"}, "coder": {"backend": "manual", "folder": "mine"}}
     search = Search(project, {}, roles=roles, ideas_per_node=2)
     (search.root / "mine").mkdir()
-    said = search.build(code=1)
+    said = search.build(code=69)
     assert "write an idea into mine/d0.n0.i0.md" in said.out + said.err
     project.write("mine/d0.n0.i0.md", idea("by hand"))
     project.write("mine/d0.n0.i1.md", "")
-    said = search.build(code=1)
+    said = search.build(code=69)
     assert "mine/d0.n0.i0.patch" in said.out + said.err
     assert (search.root / "runs/x/hand/d0.n0.i0/plus/start").exists(), "a worktree to work in"
     (search.root / "runs/x/hand/d0.n0.i0/plus/a").write_text("gain=12\n")
@@ -479,7 +479,7 @@ def test_another_change_by_hand_costs_no_review_of_those_that_are_there(project:
     search = Search(project, {"1a": ":", "2b": ":"}, roles={**roles, "reviewer": agent("reviewer")})
     project.write("agent.reviewer", "echo APPROVED\n")
     project.write("mine/d0.n0.i0.patch", adding("plus/a", "gain=12"))
-    search.build("--continue", code=1)
+    search.build("--continue", code=69)
     assert "reviewer d0.n0.i0" in search.executed()
     project.write("mine/d0.n0.i1.patch", adding("plus/b", "gain=13"))
     search.build()

@@ -222,8 +222,8 @@ def test_a_retry_says_what_is_asked_anew_after_it_and_what_that_is_at_the_most(p
     words = " ".join(said.out.split())
     assert "about 1 call, 0.25 USD" in words
     assert "in d1 and below the role ideas must know how each earlier idea ended" in words
-    assert "they are asked anew there, though the same be promoted: at most about 4 calls, 1.50 USD" in words
-    assert "in all at most about 5 calls, 1.75 USD" in words
+    assert "they are asked anew there, though the same be promoted: about 4 calls, 1.50 USD" in words
+    assert "in all about 5 calls, 1.75 USD" in words
     after = search.record("manifest.json")
     assert (after["money"]["calls"], after["money"]["usd"]) == (13, 4.75)
     (event,) = [event for event in after["events"] if event["event"] == "retried"]

@@ -32,7 +32,9 @@ def test_the_cost_is_what_the_evaluations_may_cost_at_most_and_never_above_the_b
     right = "1 x `per_eval`, if that is right"
     assert f"cost: at most 0.50 USD ({right}), at most 1,000 tokens ({right})" in lines
     search.spec(budget={"usd": 0.7}, max_review_rounds=2, eval_retries=1)
-    assert "cost: at most 0.70 USD (the budget), tokens: nothing bounds it: `budget: tokens` would" in outlook(search)
+    more = "and what one depth takes beyond it, which `per_eval: usd` would bound"
+    bound = f"cost: 0.70 USD (the budget), {more}, tokens: nothing bounds it: `budget: tokens` would"
+    assert bound in outlook(search)
     assert "calls: at most 18 of coder for each evaluation" in outlook(search), "3 rounds, 2 corrections, 1 retry"
     search.spec(tests={"run": ["true"]}, roles={**ASKED, "coder": {**ASKED["coder"], "max_repairs": 0}})
     assert "calls: at most 8 of coder for each evaluation" in outlook(search), "once more when the tests have failed"

@@ -198,7 +198,15 @@ def budget_table(manifest: Mapping[str, Any]) -> list[str]:
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
     dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
     warning = f"**More than `per_eval` allows:** {dear}. The budget held less than was meant; raise `per_eval`."
-    below = [warning if dear else "", _held_line(manifest), _uncounted_line(manifest)]
+    limits = {name: limit for name in AMOUNTS if (limit := config["budget"][name]) is not None}
+    beyond = [name for name, limit in limits.items() if most[name] is None and state["spent"][name] > limit]
+    why = f"without `per_eval` for {join_names(beyond)}, all evaluations of a depth start while anything is left"
+    below = [
+        warning if dear else "",
+        f"**More than the budget was spent:** {why}." if beyond else "",
+        _held_line(manifest),
+        _uncounted_line(manifest),
+    ]
     return [*lines, *(line for each in below if each for line in ("", each))]
 
 

@@ -64,7 +64,7 @@ class _Outages:
             self._since = service.out_since
         if self._maybe_paid == MOST_PAID:
             if service.out_since == self._since:  # nobody else has got an answer meanwhile
-                service.give_up()
+                service.note_hopeless()
             why = f"{problem}; asked {MOST_PAID} times, as each try may cost"
             raise StageOutage(why, MODEL_UNAVAILABLE) from problem
 
@@ -242,7 +242,7 @@ class RoleAsker(NamedTuple):
             if problem.kind:
                 is_mistake = problem.kind in MISTAKES and not service.has_worked
                 why = f"{problem}; {advice_on_mistake(backend, problem.kind)}" if is_mistake else str(problem)
-                turn.failed(RefusedTry(problem.kind, why, problem.after))
+                turn.failed(RefusedTry(problem.kind, why, problem.after, problem.kind in OF_ONE_ANSWER))
                 if is_mistake:
                     service.give_up()
             raise

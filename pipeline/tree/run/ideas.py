@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
-from pipeline.machine.job import Job, StageFailed
+from pipeline.core.outcome import ANSWER_AWAITED
+from pipeline.machine.job import Job, StageFailed, StageOutage
 from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.models.contract import CallFailed
 from pipeline.store.files import read_bytes
@@ -93,7 +94,7 @@ def _idea_by_hand(job: Job, _context: Record) -> IdeaAnswer:
     folder, slot = dict(job.target.reads)["ideas_folder"][0], job.target.params["slot"]
     path = f"{folder}/{slot}.md"
     if not os.path.isfile(path):
-        raise StageFailed(f"waits for you: write an idea into {path}, empty for none, then build again", 1)
+        raise StageOutage(f"waits for you: write an idea into {path}, empty for none, then build again", ANSWER_AWAITED)
     return IdeaAnswer(read_text(path), path)
 
 

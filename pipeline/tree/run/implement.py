@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pipeline.core.graph import Leavings
+from pipeline.core.outcome import ANSWER_AWAITED
 from pipeline.core.text import join_names
 from pipeline.git.command import CandidateProblem
 from pipeline.git.commits import (
@@ -37,7 +38,7 @@ from pipeline.git.objects import LINK, read_blobs, tree_changes, tree_entries, t
 from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
-from pipeline.machine.job import Job, StageFailed
+from pipeline.machine.job import Job, StageOutage
 from pipeline.models.calls import answered_call, failed_call, recorded_answer
 from pipeline.models.clients import secret_names
 from pipeline.models.contract import Answer, CallFailed
@@ -80,7 +81,7 @@ def by_hand_stage(job: Job) -> None:
     if not task.empty and not os.path.isfile(path):
         where = os.path.relpath(repo.by_hand.add(slot, repo.chain(load(job.reads["code"][0]))).path)
         how = f"change the files in {where}, then `git add -A` and `git diff --cached --binary` there > {path}"
-        raise StageFailed(f"waits for you: {how}; an empty file gives the idea up; build again", 1)
+        raise StageOutage(f"waits for you: {how}; an empty file gives the idea up; build again", ANSWER_AWAITED)
     write(job.writes["patch"][0], b"" if task.empty else read_bytes(path))
     repo.by_hand.remove(slot)
 
