@@ -142,13 +142,15 @@ class SteerModule(Protocol):
     give: takes a person's idea for the next free slot, of the depth or node `where` if that is not empty; SpecError
     when it is no idea, a duplicate, or no slot is free.  `file` names it in messages
     awaited: what a person is to answer, of one slot if it is named
-    answer: takes a person's idea or change for a slot that awaits one; SpecError when it is not well-formed"""
+    answer: takes a person's idea or change for a slot that awaits one; SpecError when it is not well-formed
+    give_up: makes the question of a slot that never got an answer its failure; the caller has the run's lock"""
 
     def give(self, run: str, targets: Sequence[Target], text: str, file: str, where: str) -> Mapping[str, Any]: ...
     def awaited(self, run: str, targets: Sequence[Target], slot: str) -> Sequence[Mapping[str, Any]]: ...
     def answer(
         self, run: str, targets: Sequence[Target], slot: str, content: bytes, file: str
     ) -> Mapping[str, Any]: ...
+    def give_up(self, run: str, slot: str) -> Mapping[str, Any]: ...
 
 
 class BranchModule(Protocol):

@@ -17,7 +17,7 @@ from pipeline.commands.command import NewCommand, OneRunCommand, opt_json, optio
 from pipeline.commands.selection import ability_of
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.kinds import SteerModule
-from pipeline.machine.lock import is_locked
+from pipeline.machine.lock import is_locked, lock_runs
 from pipeline.store.steering import PAUSED, RESUMED, SteeringLog, append_request
 
 NOT_STEERED = "cannot be steered while it is built; only a search over code can"
@@ -113,13 +113,22 @@ class AnswerCommand(NewCommand):
     doc_purpose = "answer in place of a role with `backend: manual`: an idea, or a change as a patch"
     doc_description = (
         "FILE, or - for standard input, is put where the search awaits it, once it was checked; an empty one says that"
-        " there is no idea, or gives the idea up. Without FILE it shows what is awaited."
+        " there is no idea, or gives the idea up. Without FILE it shows what is awaited. With --give-up it ends the"
+        " question of any role that was asked for SLOT and never answered, such as a program that runs out of its time"
+        " again and again: the idea has failed then."
     )
-    cmd_options = (opt_json,)
+    cmd_options = (option("give_up", "give up the idea of SLOT, whose question is never answered"), opt_json)
     takes = (1, 3, "name a run, a slot such as d0.n0.i0, and a file")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         plan, kind = steered_plan(self.name, args[0])
+        if params["give_up"]:
+            if len(args) != 2:
+                raise InvalidCommand("answer: --give-up goes with a run and a slot such as d0.n0.i0, and no file")
+            with lock_runs([plan.run]):
+                put = kind.give_up(plan.run, args[1])
+            print_result(put, [f"{plan.run}:{args[1]}: given up; `coppice {plan.run}` goes on"], params["json"])
+            return 0
         if len(args) < 3:
             waiting = kind.awaited(plan.run, plan.targets, "".join(args[1:]))
             record = {"run": plan.run, "awaited": [*waiting]}

@@ -16,7 +16,9 @@ from pipeline.errors import SpecError
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import apply_to_tree, index_of_commit
 from pipeline.machine.lock import is_locked
-from pipeline.models.calls import CALLS_FILE
+from pipeline.models.calls import CALLS_FILE, Calls
+from pipeline.models.complaints import REFUSAL_STATUS
+from pipeline.models.contract import FREE
 from pipeline.store.files import write_whole
 from pipeline.store.noop import folder
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, append_request, is_claimed, put_given
@@ -27,7 +29,7 @@ from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, PATCHES, SearchShape, shape_of
 from pipeline.tree.targets.builder import planned_config
 
-IDEA, CHANGE = "idea", "change"
+IDEA, CHANGE, GIVEN_UP = "idea", "change", "giving up"
 # Why nobody is asked for an idea that could be given in its place.
 NOT_ASKED = {
     PATCHES: "takes its ideas from a folder (`ideas: {backend: patches}`): put the idea there",
@@ -166,6 +168,19 @@ def answer(run: str, targets: Sequence[Target], slot: str, content: bytes, file:
     write_whole(wanted["path"], content if content.strip() else b"")
     append_request(run, ANSWERED, slot=slot, what=wanted["what"], path=wanted["path"])
     return wanted
+
+
+def give_up(run: str, slot: str) -> Mapping[str, Any]:
+    """Make the question of a slot that never got an answer the idea's own failure; no build of the run may go on."""
+    for name in ("implement", "idea"):
+        calls = Calls(f"{folder(run)}/calls/{slot}.{name}")
+        last = next(reversed(calls.read_all()), None)
+        if last and not last.is_settled:
+            why = f"given up by a person: {last.error}"
+            calls.append(last._replace(exit=REFUSAL_STATUS, error=why, usage=FREE, seconds=0.0))
+            append_request(run, ANSWERED, slot=slot, what=GIVEN_UP, path=calls.path)
+            return {"slot": slot, "what": GIVEN_UP, "path": calls.path}
+    raise SpecError(f"answer: {run}:{slot} has no question that was asked and never answered; nothing was given up")
 
 
 def _check_patch(run: str, slot: EvalSlot, patch: bytes, file: str) -> None:

@@ -413,8 +413,16 @@ def test_a_question_that_never_gets_an_answer_keeps_back_its_own_evaluation_alon
     search.build("-n", "1", code=69)
     assert server.asked.count(asked_first[0]) == 3
     assert [search.summary(f"d0.n0.i{n}")["status"] for n in (1, 2)] == ["completed", "completed"]
-    server.script = lambda n, role: None
+    assert project.call("answer", "x", "d0.n0.i1", "--give-up").code == 2
+    assert project.call("answer", "x", "d0.n0.i0", "--give-up").code == 0
+    asked = len(server.asked)
     search.build("-n", "1")
+    assert (len(server.asked), search.summary("d0.n0.i0")["status"]) == (asked, "failed")
+    assert search.summary("d0.n0.i0")["why"].startswith("given up by a person: ")
+    assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found")
+    server.script = lambda n, role: None
+    assert project.call("retry", "x").code == 0
+    assert search.summary("d0.n0.i0")["status"] == "completed"
     assert len(server.answered) == len({*server.answered}) == 3 + 3
 
 
