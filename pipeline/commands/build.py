@@ -263,7 +263,9 @@ def _warn_unset(session: BuildSession, todo: set[int]) -> None:
     for run in dict.fromkeys(run for run, _ in unset):
         names = [name for of, name in unset if of == run]
         verb = "is" if len(names) == 1 else "are"
-        sys.stderr.write(f"coppice: {run}: {join_names(names)} {verb} not set; what passes it on runs without it\n")
+        sys.stderr.write(
+            f"coppice: {run}: {join_names(names)} {verb} not set; what wants it runs without it, or fails\n"
+        )
 
 
 def _reporter(

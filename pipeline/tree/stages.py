@@ -44,10 +44,11 @@ def validate_stage(job: Job) -> None:
 
 
 def passed_variables(target: Target) -> Sequence[str]:
-    """Names of the variables that a command gets from the environment of the build."""
+    """Names of the variables that commands get from the environment of the build, and of those with keys."""
     limits = target.params.get("limits", {}).values()
     askers = [target.params, *(role for role in limits if isinstance(role, dict))]
-    return [name for asker in askers for name in asker.get("pass", ())]
+    keys = [asker["key_env"] for asker in askers if asker.get("key_env")]
+    return [*keys, *(name for asker in askers for name in asker.get("pass", ()))]
 
 
 # Messages of git about objects that are cut short or gone, for instance after a power cut.

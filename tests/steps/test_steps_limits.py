@@ -170,7 +170,7 @@ UNSET = """
 
 def test_a_variable_to_pass_through_that_is_not_set_is_told_once_for_a_build(project: Project) -> None:
     project.spec("x", "kind: steps\nenv: [UNSET, PATH]\n" + steps(UNSET).partition("\n")[2])
-    note = "coppice: x: UNSET is not set; what passes it on runs without it\n"
+    note = "coppice: x: UNSET is not set; what wants it runs without it, or fails\n"
     for words, expected in (([], note), (["-a"], note), (["--reporter", "zero", "-a"], note), (["-a", "x:b"], "")):
         assert project.call("run", *words).err == expected
     assert project.coppice("-a", UNSET="1").stderr == ""

@@ -245,7 +245,10 @@ def test_a_key_that_lets_nobody_in_stops_the_build_at_once_and_the_variable_is_n
     assert "check the key in MY_KEY" in " ".join(said.err.split()), said
     assert "wrong-key-1234" not in said.out + said.err
     server.script = lambda n, role: None
-    search.build()
+    monkeypatch.delenv("MY_KEY")
+    assert "coppice: x: MY_KEY is not set; " in search.build(code=69).err
+    monkeypatch.setenv("MY_KEY", "right-key-1234")
+    assert "MY_KEY" not in search.build().err
 
 
 def test_a_login_that_is_refused_after_an_answer_is_waited_for(project: Project, model: Callable[..., Model]) -> None:
