@@ -1,7 +1,10 @@
 """How git is run: with an end, with its message in a line, and without what the caller's environment says."""
 
+import errno
 import os
+from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from kit.building import ends
@@ -9,7 +12,6 @@ from kit.gitting import OWN
 
 from pipeline.git.command import GitOutage, GitProblem, checked_sha, git, split_names
 from pipeline.git.commits import _candidate_problems
-from pipeline.machine import failures
 
 
 def instead_of_git(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -56,11 +58,16 @@ def test_its_message_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_full_disk_where_git_does_not_write_is_no_reason_to_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "_SCRATCH", "/proc")  # which has no room, ever
-    assert failures.full_disk([str(tmp_path)])
     instead_of_git(tmp_path, monkeypatch, "echo 'error: a.py: patch does not apply' >&2; exit 1")
-    with pytest.raises(GitProblem, match="does not apply"):
+    sizes, shared = os.statvfs, os.stat("/dev/shm").st_dev
+    full = os.statvfs_result((4096, 4096, 9, 0, 0, 9, 9, 9, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: sizes(path) if os.stat(path).st_dev == shared else full)
+    with pytest.raises(OSError, match="does not apply") as full_disk:
         git("apply", repo=str(tmp_path))
+    assert full_disk.value.errno == errno.ENOSPC
+    with TemporaryDirectory(dir="/dev/shm") as elsewhere, chdir(elsewhere):
+        with pytest.raises(GitProblem, match="does not apply"):
+            git("apply", repo=elsewhere)
 
 
 def test_names_and_commits_are_what_they_must_be() -> None:

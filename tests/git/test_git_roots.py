@@ -10,7 +10,7 @@ import pytest
 from gitdb import GitDB
 from kit.gitting import contents, hostile_user, repository, run_git, tree_of, write
 
-from pipeline.git.command import GitProblem
+from pipeline.git.command import GitOutage, GitProblem
 from pipeline.git.objects import has_commit, tree_hash
 from pipeline.git.refs import pinned_commits
 from pipeline.git.repository import RootCommit, borrowed_objects, reopen_repository, root_commit
@@ -252,7 +252,8 @@ def test_a_run_that_was_killed_while_it_was_set_up_is_set_up_again(machine: Path
 
 def test_git_that_is_not_there_is_told(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(machine))
-    assert problem(machine) == f"{machine}: git was not found; a tree search needs it: install git"
+    with pytest.raises(GitOutage, match=r": git was not found; a tree search needs it: install git$"):
+        root_commit(str(machine), "x")
 
 
 def test_whose_objects_are_borrowed_can_be_told_whatever_its_name(machine: Path) -> None:

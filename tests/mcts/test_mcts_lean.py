@@ -135,7 +135,7 @@ def test_a_tactic_that_ran_out_of_time_is_tried_again_after_all_others(lean: Lea
     run = searched(lean, "∀ a b : Fin 12, a + b = b + a", guide)  # a tenth of a second, on a good day
     tried = [each["tactic"] for each in run.tried()]
     assert tried == ["decide", "skip", *(f"decide /- again {number} -/" for number in range(1, len(tried) - 1))]
-    assert len(tried) > 3
+    assert len(tried) >= 3
     assert [run.found.script, run.found.verified] == [("decide",), True]
 
 
