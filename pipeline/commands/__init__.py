@@ -19,4 +19,5 @@ steer          pause, resume, idea, answer
 log            log
 upkeep         init, schema, gc
 starters       the first search over code that `init --kind tree` writes
+programs       what it can measure in a folder, and its tests
 proofs         bank, bg, mcts, stats"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.command import NewCommand, option
 from pipeline.core.outcome import GcReport
-from pipeline.core.text import plural
+from pipeline.core.text import plural, printable_line
 from pipeline.errors import SpecError, did_you_mean
 
 
@@ -130,16 +131,20 @@ GITIGNORE_LINES = {
 
 def start_search(folder: str, repo: str) -> int:
     """Write a first search over the code at `repo`, or in the folder itself; a project there is left as it is."""
-    from pipeline.commands import starters
+    from pipeline.commands import programs, starters
 
     code = repo or folder
     if not os.path.isdir(code):
         raise SpecError(f"init: {code} is no folder; name one that holds the code: --repo CODE")
     place = starters.repository_of(code, folder)
-    program, suite = starters.find_program(place.folder)
+    program, suite = programs.find_program(place.folder)
     if program is None:
         what = "no Python or shell script, C program or Makefile at the top of it, and no tests of pytest or unittest"
-        raise SpecError(f"init: {code} has nothing to measure: {what}; write a script that prints a number, and again")
+        how = "write a script that prints a number"
+        if notebook := min((name for name in os.listdir(place.folder) if name.endswith(".ipynb")), default=""):
+            what = f"{printable_line(notebook, 100)} is a notebook, which runs only with Jupyter"
+            how = f"`jupyter nbconvert --to script {shlex.quote(notebook)}` makes a script; let that print a number"
+        raise SpecError(f"init: {code} has nothing to measure: {what}; {how}, and again")
     tested = suite is not None and (suite.name != "pytest" or starters.has_pytest())
     at = os.path.relpath(place.folder, os.path.realpath(folder))
     contents = starters.search_files(program, place.folder, at, suite if tested else None)
