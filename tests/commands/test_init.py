@@ -75,7 +75,7 @@ def test_what_to_type_next_is_said(tmp_path: Path) -> None:
     said = init(tmp_path, "deep/down").stdout.splitlines()
     assert said[:2] == ["wrote deep/down/dodo.py", "wrote deep/down/specs/hello.yaml"]
     commands = [line.split("#")[0].split() for line in said[said.index("next:") + 1 :]]
-    assert commands == [["cd", "deep/down"], ["coppice", "plan"], ["coppice"]]
+    assert commands == [["cd", "deep/down"], ["coppice", "plan", "hello"], ["coppice", "hello"]]
     for words in commands[1:]:
         assert coppice(tmp_path / "deep/down", *words[1:]).returncode == 0
 
