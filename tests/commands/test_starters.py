@@ -7,8 +7,7 @@ import pytest
 from kit.gitting import run_git, write
 from test_init import coppice, files, init
 
-from pipeline.commands.programs import find_program
-from pipeline.commands.starters import search_files
+from pipeline.commands.starters import find_program, search_files
 
 PYTHON = {"train.py": 'print("accuracy", 0.75)\n', "README": "A model.\n"}
 C = {
@@ -83,6 +82,7 @@ def test_a_first_search_is_made_for_what_is_there(tmp_path: Path, shape: str) ->
     assert "check search/measure.py: it is run as it is, without arguments and input" in said.stdout
     spec = (folder / "specs/search.yaml").read_text()
     assert metric in spec
+    assert ("equal numbers are nothing to judge" in spec) is metric.startswith("value")
     assert ("\n  exclusive: true " in spec) is metric.startswith("seconds"), "what is timed runs alone"
     assert run_git(folder, "status", "--porcelain") == ""
     assert coppice(folder, "plan").returncode == 0
