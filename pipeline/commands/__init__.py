@@ -18,5 +18,5 @@ tree           tree, branches
 steer          pause, resume, idea, answer
 log            log
 upkeep         init, schema, gc
-starters       the first search over code that `init --kind tree` writes
+starters       what a first search over code measures, and the files that `init --kind tree` writes for it
 proofs         bank, bg, mcts, stats"""

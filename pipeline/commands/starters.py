@@ -1,29 +1,30 @@
 """Starters: a first search over code, made for what is found in a folder, with recorded ideas that change nothing.
 
-States: looked at (what can be measured, how) -> written (spec, two ideas, and a script that measures unless the program
-writes the CSV of a sweep itself) -> hidden from git, whose work tree must stay clean: the files are named in
-.git/info/exclude.  No program of the user is run, and nothing that is there is overwritten."""
+What can be measured, how, and what tests it, is found by names and texts alone: nothing is run, and nothing written.
+The files are a spec, two ideas, and a script that measures unless the program writes the CSV of a sweep itself."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shlex
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.core.text import printable_line
-from pipeline.errors import SpecError
-from pipeline.git.repository import RepoLocation, locate_repo
 
 SEARCH = "search"
+COMMENTS = {".py": "#", ".sh": "#", ".c": "//", "Makefile": "#"}
+MAKEFILE = "Makefile"
+SOURCES = (".py", ".c", ".sh")
 SKIPPED_SCRIPTS = re.compile(r"(test_.*|.*_test|setup|conftest|noxfile|dodo|__init__)\.py")
+TEST_SCRIPTS = ("test.sh", "tests.sh", "run_tests.sh", "run-tests.sh", "runtests.sh")
+TEST_NAME = re.compile(r"(^|[/_-])tests?[/_.-]")
+PYTHON_PACKAGE = {"pyproject.toml", "setup.py", "setup.cfg"}
+MOST_TEST_PLACES = 6
 # Names of what measures or is to be measured, the likeliest first.
 LIKELY = ("bench", "measure", "score", "eval", "train", "model", "run", "main", "search")
-COMMENTS = {".py": "#", ".sh": "#", ".c": "//", "Makefile": "#"}
 FILES_LOOKED_AT = 2000
 # Columns of a sweep's CSV that are no metrics, one that is a time, and one of which less is better.
 NO_METRICS = {"config_id", "params", "seed", "status", "error", "block"}
@@ -38,7 +39,7 @@ class Program(NamedTuple):
     """Program that a search can measure: its command and what is built before, a file of it to change, and what counts.
 
     `number`: how it prints the number that counts; None where its time does.  `table`: it writes the CSV of a sweep
-    itself; `script`: the file that measures, if it is one, which is not the one to change where there is another."""
+    itself; `script`: the file that measures or builds, if it is one; it may be the one to change, too."""
 
     command: str
     build: str
@@ -69,46 +70,95 @@ class MeasuredTable(NamedTuple):
 
 
 class Suite(NamedTuple):
-    """Tests of a folder: what runs them, and its name."""
+    """Tests of a folder: the line that runs them, their name, and where they are, as entries of `protect:`."""
 
-    command: tuple[str, ...]
+    command: str
     name: str
+    places: tuple[str, ...]
 
 
 def find_program(folder: str) -> tuple[Program | None, Suite | None]:
     """The program in a folder, and its tests.  By names and texts alone: nothing is run."""
     top = sorted(entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False))
-    suite = _find_suite(folder)
-    found = [*_scripts(folder, top), *_compiled(folder, top)]
-    if found:
-        best = min(found, key=lambda each: (each.table is None, *_likeliness(each.file)))
+    targets = _make_targets(folder, top)
+    found = [*_scripts(folder, top), *_compiled(top, targets)]
+    best = min(found, key=_rank) if found else None
+    suite = _find_suite(folder, top, targets, best)
+    if best:
         return best._replace(file=_file_to_change(folder, top, best)), suite
+    source = next((name for name in top if name.endswith((".py", ".c")) and not SKIPPED_SCRIPTS.fullmatch(name)), "")
     if suite:
-        file = next((name for name in top if name.endswith(".py")), "")
-        return Program(" ".join(suite.command), "", file, None, f"the time of its {suite.name} suite"), suite
+        build = suite.command if suite.command.startswith("make ") else ""
+        return Program(suite.command, build, source, None, f"the time of its {suite.name} suite"), suite
+    if MAKEFILE in top:
+        return Program("make -s -B", "", source, None, "the time of `make`", MAKEFILE), suite
     return None, suite
 
 
-def _find_suite(folder: str) -> Suite | None:
-    """The tests of a folder: a plain unittest suite in one folder is run by unittest, anything else by pytest."""
-    paths = [path for path in _paths_below(folder) if re.fullmatch(r"test_.*\.py|.*_test\.py", os.path.basename(path))]
-    texts = [_text(folder, path) for path in paths]
-    places = {os.path.dirname(path) for path in paths}
-    plain = all(re.search(r"^\s*(?:import|from) unittest\b", text, re.MULTILINE) for text in texts)
-    named = all(os.path.basename(path).startswith("test_") for path in paths)
+def protected_paths(program: Program, suite: Suite | None) -> list[str]:
+    """Entries of `protect:`: what measures and tests from inside a candidate."""
+    paths = dict.fromkeys((program.script, *(suite.places if suite else ())))
+    return [path for path in paths if path not in ("", program.file)]
+
+
+def has_src_layout(folder: str) -> bool:
+    """Check for packages in `src/`, where Python finds them only if told, or an installed copy in their place."""
+    return any(path.startswith("src/") and path.endswith(".py") for path in _paths_below(folder))
+
+
+def _find_suite(folder: str, top: list[str], targets: list[str], best: Program | None) -> Suite | None:
+    """The tests of a folder: those of make where it makes the program, else of Python; a script where there are none.
+
+    Without a program, make has the first word, except in a Python package."""
+    paths = list(_paths_below(folder))
+    made = best.script == MAKEFILE if best else not PYTHON_PACKAGE.intersection(top)
+    by_make = _make_suite(folder, targets, paths)
+    if suite := (by_make if made else None) or _python_suite(folder, paths) or by_make:
+        return suite
+    if script := next((name for name in TEST_SCRIPTS if name in top), ""):
+        line, places = f"{_shell(folder, script)} {script}", (script, *_tests_named_in(folder, script, paths))
+        if best and best.script == MAKEFILE:
+            return Suite(f"{best.build} && {line}", script, (MAKEFILE, *places))
+        return Suite(line, script, places)
+    return None
+
+
+def _make_suite(folder: str, targets: list[str], paths: list[str]) -> Suite | None:
+    target = next((name for name in ("test", "check") if name in targets), "")
+    places = (MAKEFILE, *_tests_named_in(folder, MAKEFILE, paths)) if target else ()
+    return Suite(f"make -s {target}", f"`make {target}`", places) if target else None
+
+
+def _tests_named_in(folder: str, file: str, paths: list[str]) -> tuple[str, ...]:
+    words = (os.path.normpath(word) for word in re.findall(r"[\w./+-]+", _text(folder, file)))
+    return tuple({word: 1 for word in words if word in paths and word.endswith(SOURCES) and TEST_NAME.search(word)})
+
+
+def _python_suite(folder: str, paths: list[str]) -> Suite | None:
+    """The Python tests among the files: a plain unittest suite in one folder is run by unittest, else by pytest."""
+    paths = [path for path in paths if re.fullmatch(r"test_.*\.py|.*_test\.py", os.path.basename(path))]
     if not paths:
         return None
-    if not plain or not named or len(places) > 1 or any(re.search(r"\bpytest\b", text) for text in texts):
-        return Suite(("python3", "-m", "pytest", "-q"), "pytest")
-    (place,) = places
-    below = ("discover", "-s", place) if place else ()
-    return Suite(("python3", "-m", "unittest", *below), "unittest")
+    texts = [_text(folder, path) for path in paths]
+    folders = {os.path.dirname(path) for path in paths}
+    plain = all(re.search(r"^\s*(?:import|from) unittest\b", text, re.MULTILINE) for text in texts)
+    named = all(os.path.basename(path).startswith("test_") for path in paths)
+    places = tuple({re.sub(r"^((?:[^/]+/)*?tests?)/.*", r"\1/**", path, flags=re.DOTALL): 1 for path in paths})
+    if len(places) > MOST_TEST_PLACES or not all(re.fullmatch(r"[\w./*+-]+", place) for place in places):
+        places = ()
+    if not plain or not named or len(folders) > 1 or any(re.search(r"\bpytest\b", text) for text in texts):
+        return Suite("python3 -m pytest -q", "pytest", places)
+    (folder,) = folders
+    return Suite(
+        f"python3 -m unittest discover -s {quoted(folder)}" if folder else "python3 -m unittest", "unittest", places
+    )
 
 
 def _paths_below(folder: str) -> Iterator[str]:
     count = 0
     for at, inner, names in os.walk(folder):
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in NO_FOLDERS)
+        inner[:] = [name for name in inner if not os.path.exists(f"{at}/{name}/pyvenv.cfg")]
         count += len(names)
         paths = (f"{at}/{name}" for name in names if os.path.isfile(f"{at}/{name}"))  # not what nobody can read
         yield from (os.path.normpath(os.path.relpath(path, folder)) for path in paths)
@@ -116,16 +166,26 @@ def _paths_below(folder: str) -> Iterator[str]:
             return
 
 
-def _file_to_change(folder: str, names: list[str], program: Program) -> str:
-    """The file that an example changes: not the script that measures, if there is another of its kind.
-
-    One that the script imports comes first."""
-    if not program.script:
+def _file_to_change(folder: str, top: list[str], program: Program) -> str:
+    """The file that an example changes: one that a script uses comes before the script; empty where none is known."""
+    if program.script in ("", MAKEFILE):
         return program.file
-    ending = Path(program.script).suffix
-    others = [n for n in names if n.endswith(ending) and n != program.script and not SKIPPED_SCRIPTS.fullmatch(n)]
-    imported = re.findall(r"^\s*(?:from|import)\s+(\w+)", _text(folder, program.script), re.MULTILINE)
-    return next((n for n in (*(f"{name}.py" for name in imported), *others) if n in others), program.script)
+    text = _text(folder, program.script)
+    if program.script.endswith(".py"):
+        words = re.findall(r"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE)
+        names = [f"{word}.py" for word in words]
+        measures = any(os.path.isdir(f"{folder}/{place}{word}") for word in words for place in ("", "src/"))
+    else:
+        names = [name for word in re.findall(r"[\w.+-]+", text) for name in (word, f"{word}.c")]
+        measures = False
+    used = (name for name in names if name in top and name.endswith(SOURCES) and name != program.script)
+    none = "" if measures or program.table else program.script
+    return next((name for name in used if not SKIPPED_SCRIPTS.fullmatch(name)), none)
+
+
+def _rank(program: Program) -> tuple[bool, int, str]:
+    name = "bench" if program.command == "make -s bench" else program.file or MAKEFILE
+    return program.table is None, *_likeliness(name)
 
 
 def _likeliness(file: str) -> tuple[int, str]:
@@ -136,7 +196,7 @@ def _likeliness(file: str) -> tuple[int, str]:
 def _scripts(folder: str, names: list[str]) -> Iterator[Program]:
     for name in names:
         text = _text(folder, name) if name.endswith((".py", ".sh")) else ""
-        word = _quoted(name)
+        word = quoted(name)
         if name.endswith(".py") and not SKIPPED_SCRIPTS.fullmatch(name) and ("__main__" in text or "print(" in text):
             printed = re.findall(r"\bprint\((.*?)\)[ \t]*(?:#.*)?$", text, re.MULTILINE | re.DOTALL)
             number = "".join(printed[-1:]) if "print(" in text else None
@@ -147,8 +207,8 @@ def _scripts(folder: str, names: list[str]) -> Iterator[Program]:
                 continue
             what = "its time" if number is None else "the last number that it prints"
             yield Program(f"python3 {word}", "", name, number, f"{what}, {name} being a Python script", name)
-        elif name.endswith(".sh"):
-            yield Program(f"sh {word}", "", name, None, f"the time of {name}, a shell script", name)
+        elif name.endswith(".sh") and name not in TEST_SCRIPTS:
+            yield Program(f"{_shell(folder, name)} {word}", "", name, None, f"the time of {name}, a shell script", name)
 
 
 def _find_table(text: str) -> MeasuredTable | None:
@@ -164,23 +224,33 @@ def _find_table(text: str) -> MeasuredTable | None:
     return MeasuredTable(tuple(metrics), blocks) if metrics else None
 
 
-def _compiled(folder: str, names: list[str]) -> Iterator[Program]:
-    sources = [name for name in names if name.endswith(".c")]
-    if "Makefile" in names:
-        targets = re.findall(r"^([\w.-]+)\s*:(?!=)", _text(folder, "Makefile"), re.MULTILINE)
-        file = sources[0] if sources else "Makefile"
-        if aim := next((name for name in ("bench", "run") if name in targets), ""):
-            yield Program(f"make -s {aim}", "make -s", file, None, f"the time of `make {aim}`")
-        elif made := next((name for name in targets if f"{name}.c" in sources), ""):
-            yield Program(f"./{made}", "make -s", file, None, f"the time of {made}, which make builds")
-        else:
-            yield Program("make -s -B", "", file, None, "the time of `make`")
-    elif len(sources) == 1:
-        build = f"cc -O2 -o coppice-program {_quoted(sources[0])}"
+def _make_targets(folder: str, top: list[str]) -> list[str]:
+    text = _text(folder, MAKEFILE) if MAKEFILE in top else ""
+    lines = re.findall(r"^([\w.-][\w. -]*?)[ \t]*:(?!=|:=)", text, re.MULTILINE)
+    return [name for line in lines for name in line.split() if not name.startswith(".")]
+
+
+def _compiled(top: list[str], targets: list[str]) -> Iterator[Program]:
+    sources = [name for name in top if name.endswith(".c")]
+    made = next((name for name in targets if f"{name}.c" in sources), "")
+    # What `make` alone does is known by its first target: it may install the candidate.
+    builds = targets[:1] in (["all"], ["build"], [made])
+    if aim := next((name for name in ("bench", "run") if name in targets), ""):
+        command, file = f"make -s {aim}", f"{made}.c" if made else next(iter(sources), "")
+        yield Program(command, "make -s" if builds else command, file, None, f"the time of `make {aim}`", MAKEFILE)
+    elif made:
+        build = "make -s" if builds else f"make -s {made}"
+        yield Program(f"./{made}", build, f"{made}.c", None, f"the time of {made}, which make builds", MAKEFILE)
+    elif len(sources) == 1 and not targets:
+        build = f"cc -O2 -o coppice-program {quoted(sources[0])}"
         yield Program("./coppice-program", build, sources[0], None, f"the time of {sources[0]}, a C program")
 
 
-def _quoted(name: str) -> str:
+def _shell(folder: str, script: str) -> str:
+    return "bash" if re.match(r"#!.*\bbash\b", _text(folder, script)) else "sh"
+
+
+def quoted(name: str) -> str:
     return name if re.fullmatch(r"[\w.+-]+", name) else "'" + name.replace("'", "'\\''") + "'"
 
 
@@ -197,17 +267,18 @@ import sys
 import time
 
 BUILD = {build!r}  # before, not timed; empty for nothing
-COMMAND = {command!r}  # a line for /bin/sh
+COMMAND = {command!r}  # a line for /bin/sh; arguments and input, such as `< FILE`, go here: it has none else
 TIMES = {times}  # each is a block: how much they differ shows how much is luck
 COLUMN = {column!r}  # `value` is the last number that it prints
 
 
-def run(line):
+def run(line, quiet=False):
     began = time.perf_counter()
     done = subprocess.run(line, shell=True, capture_output=True, text=True, errors="replace")
     seconds = time.perf_counter() - began
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr)
+    if not quiet or done.returncode:
+        sys.stdout.write(done.stdout)
+        sys.stderr.write(done.stderr)
     if done.returncode:
         sys.exit(f"`{{line}}` ended with {{done.returncode}}")
     return seconds, re.findall(r"[-+]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][-+]?\\d+)?", done.stdout)
@@ -217,7 +288,10 @@ if BUILD:
     run(BUILD)
 rows = ["config_id,status,block," + COLUMN]
 for block in range(TIMES):
+    began = time.perf_counter()
     seconds, numbers = run(COMMAND)
+    while COLUMN == "seconds" and time.perf_counter() - began < 0.05:  # of a short one the fastest of several runs
+        seconds = min(seconds, run(COMMAND, quiet=True)[0])
     if COLUMN == "value" and not numbers:
         sys.exit(f"`{{COMMAND}}` printed no number; print one, or change COLUMN and `metrics:` to seconds")
     rows.append(f"0,ok,{{block}},{{numbers[-1] if COLUMN == 'value' else seconds}}")
@@ -247,15 +321,15 @@ roles:                                    # recorded: no model, no cost
 #   ideas: {{backend: claude}}
 #   coder: {{backend: claude}}
 # budget: {{usd: 5, per_eval: {{usd: 1}}}}
-{tests}
+{protect}{tests}
 {sweep}"""
 SWEEP = """\
 sweep:
   run: [python3, "{{in}}", "{{results}}"{seed}]   # runs in each candidate's checkout
   reads: search/measure.py                # the file to change when something else counts
   configs: 1
-  blocks: {times}{seeded}
-  timeout: 10m
+{blocks}{seeded}
+{env}  timeout: 10m
 {alone}
 metrics:
   {column}: {{primary: true, better: {better}}}{check}
@@ -264,19 +338,25 @@ SWEEP_OF_TABLE = """\
 sweep:
   run: {command}   # runs in each candidate's checkout
   configs: 1                              # check: as many as `config_id` has values
-{blocks}  timeout: 10m
+{blocks}{env}  timeout: 10m
 {alone}
-protect: [{script}]   # what measures is out of a candidate's reach
-
 metrics:
   {column}: {{primary: true, better: {better}}}   # check: the column that counts, and if more of it is better
 {others}"""
 TESTS = """
 tests:                                    # must pass before anything is measured
-  run: [{command}]
-  timeout: 10m
+  run: {command}
+{env}  timeout: 10m
 """
+PROTECT = """
+# What measures and tests: a candidate that changes it is void, since by that alone it could look better. Take out of
+# it what a candidate is to change, or the whole line.
+protect: {paths}
+"""
+ENV = "  env: {PYTHONPATH: src}                  # the candidate's packages, not installed ones\n"
 TIMES = 8
+OF_TIMES = f"  blocks: {TIMES}"
+OF_NUMBERS = f"{OF_TIMES:<42}# equal numbers are nothing to judge: then none of this, and TIMES = 1"
 LONGEST_WORDS = 300
 ALONE = "  exclusive: true                         # it times things: nothing else of yours runs beside it\n"
 # A time needs no seed, but with one `coppice calibrate` times the start several times, which shows what blocks do not.
@@ -290,19 +370,29 @@ def search_files(program: Program, folder: str, repo: str, tests: Suite | None) 
     """The files of a first search, by path from the project's folder."""
     # Any path is a string of JSON, and so of YAML; a plain one needs no quotes.
     path = repo if re.fullmatch(r"\.*[/\w][/\w.-]*|\.+", repo, re.ASCII) else json.dumps(repo)
+    env = ENV if has_src_layout(folder) else ""
     files = {}
     if program.table:
-        sweep = _sweep_of_table(program, program.table)
+        sweep = _sweep_of_table(program, program.table, env)
     else:
         column, check = ("seconds", "") if program.timed else ("value", "   # check: if more of it is better")
         seed, seeded = SEED_OF_TIMES if program.timed else ("", "")
-        timing = {"seed": seed, "seeded": seeded, "times": TIMES, "alone": ALONE if program.timed else ""}
-        sweep = SWEEP.format(**timing, column=column, better=program.better, check=check)
+        timing = {
+            "seed": seed,
+            "seeded": seeded,
+            "blocks": OF_TIMES if program.timed else OF_NUMBERS,
+            "alone": ALONE if program.timed else "",
+        }
+        sweep = SWEEP.format(**timing, column=column, better=program.better, check=check, env=env)
         measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
         files["search/measure.py"] = measure
-    tested = TESTS.format(command=", ".join(map(json.dumps, tests.command))) if tests else ""
-    words = printable_line(program.words, LONGEST_WORDS)
-    files = {f"specs/{SEARCH}.yaml": SPEC.format(words=words, repo=path, tests=tested, sweep=sweep), **files}
+    paths = protected_paths(program, tests)
+    parts = {
+        "protect": PROTECT.format(paths=json.dumps(paths)) if paths else "",
+        "tests": TESTS.format(command=json.dumps(tests.command), env=env) if tests else "",
+        "words": printable_line(program.words, LONGEST_WORDS),
+    }
+    files = {f"specs/{SEARCH}.yaml": SPEC.format(**parts, repo=path, sweep=sweep), **files}
     for name, (title, change) in _ideas(program, folder).items():
         files[f"search/ideas/{name}/idea.md"] = (
             f"IDEA: {title}\n\nRATIONALE: An example: it changes nothing, so it should not be promoted.\n\n"
@@ -312,7 +402,7 @@ def search_files(program: Program, folder: str, repo: str, tests: Suite | None) 
     return files
 
 
-def _sweep_of_table(program: Program, table: MeasuredTable) -> str:
+def _sweep_of_table(program: Program, table: MeasuredTable, env: str) -> str:
     """The keys of a sweep whose program writes the CSV itself."""
     column, *others = table.metrics
     check = "check: as many as `block` has values"
@@ -320,7 +410,7 @@ def _sweep_of_table(program: Program, table: MeasuredTable) -> str:
     return SWEEP_OF_TABLE.format(
         command=json.dumps(program.command),
         blocks="" if table.blocks == 0 else f"  blocks: {number:<32}# {check}\n",
-        script=json.dumps(program.script),
+        env=env,
         column=column,
         better=program.better,
         alone=ALONE if program.timed else "",
@@ -348,64 +438,3 @@ def _ideas(program: Program, folder: str) -> Mapping[str, tuple[str, str]]:
         change = f"{head} {last}\n+{mark} A comment that changes nothing.\n"
         found = {"1-note": found["1-note"], "2-comment": (f"Add a comment at the end of {program.file}.", change)}
     return found
-
-
-def repository_of(code: str, project: str) -> RepoLocation:
-    """The place of the code; refused where a search from `project` could not start."""
-    place = locate_repo(code)
-    inside = f"{os.path.realpath(project)}/".startswith(f"{place.folder}/")
-    if (place.folder != place.top or not place.git_dir) and inside:
-        beside = shlex.quote(f"../{os.path.basename(place.folder)}-search")
-        where = "" if code == "." else f"cd {shlex.quote(code)}; "
-        raise SpecError(
-            f"init: {code} is no git repository, and a search writes its results into the project: make one beside"
-            f" it, {where}coppice init {beside} --kind tree --repo ."
-        )
-    return place
-
-
-def has_pytest() -> bool:
-    """Check that the python3 which will run the tests has pytest."""
-    try:
-        asked = subprocess.run(["python3", "-c", "import pytest"], capture_output=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return asked.returncode == 0
-
-
-def notes(
-    place: RepoLocation, folder: str, program: Program, suite: Suite | None, tested: bool, files: Mapping[str, str]
-) -> Iterator[str]:
-    """Hide the files from git, if they are inside of it, and say what was found and what comes next."""
-    top = os.path.realpath(folder)
-    if place.git_dir and f"{top}/".startswith(f"{place.top}/"):
-        paths = [*files, os.path.normpath(f"{folder}/runs")]
-        if changed := _hide_from_git(place, paths):
-            yield f"wrote {changed}: git does not see these files; remove the lines there to commit them"
-    less = "less" if program.better == "lower" else "more"
-    yield f"found: {printable_line(program.words, LONGEST_WORDS)}; that is what counts, and {less} of it is better"
-    if program.table:
-        yield f"check in specs/{SEARCH}.yaml how many blocks it writes, which column counts, and if more is better"
-    if suite:
-        untested = "a pytest suite, but python3 has no pytest: `tests:` is left out"
-        yield f"found: {f'a {suite.name} suite, which has to pass (`tests:`)' if tested else untested}"
-    else:
-        yield "not found: a pytest or unittest suite; `tests:` takes any command"
-    yield "next:"
-    yield from [] if os.path.samefile(folder, ".") else [f"  cd {shlex.quote(folder)}"]
-    yield f"  coppice plan {SEARCH}      # what it would do; starts from the last commit, so commit what is not yet"
-    yield f"  coppice {SEARCH}           # do it"
-
-
-def _hide_from_git(place: RepoLocation, paths: list[str]) -> str:
-    """Name files in .git/info/exclude, so that the work tree stays clean; that file, if it was changed."""
-    lines = [f"/{os.path.relpath(os.path.realpath(path), place.top)}" for path in paths]
-    exclude = Path(place.common, "info/exclude")
-    text = exclude.read_text(encoding="utf-8", errors="surrogateescape") if exclude.exists() else ""
-    missing = [line for line in lines if line not in text.splitlines()]
-    if missing:
-        exclude.parent.mkdir(exist_ok=True)
-        with exclude.open("a", encoding="utf-8", errors="surrogateescape") as file:
-            file.write("" if not text or text.endswith("\n") else "\n")
-            file.writelines(f"{line}\n" for line in missing)
-    return str(exclude) if missing else ""

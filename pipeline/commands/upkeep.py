@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.command import NewCommand, option
 from pipeline.core.outcome import GcReport
-from pipeline.core.text import plural
+from pipeline.core.text import join_names, plural, printable_line
 from pipeline.errors import SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from pipeline.commands.starters import Program, Suite
+    from pipeline.git.repository import RepoLocation
 
 
 def swept_lines(swept: GcReport, dry: bool) -> Iterator[str]:
@@ -130,19 +137,23 @@ GITIGNORE_LINES = {
 
 def start_search(folder: str, repo: str) -> int:
     """Write a first search over the code at `repo`, or in the folder itself; a project there is left as it is."""
-    from pipeline.commands import starters
+    from pipeline.commands.starters import find_program, search_files
 
     code = repo or folder
     if not os.path.isdir(code):
         raise SpecError(f"init: {code} is no folder; name one that holds the code: --repo CODE")
-    place = starters.repository_of(code, folder)
-    program, suite = starters.find_program(place.folder)
+    place = _repository_of(code, folder)
+    program, suite = find_program(place.folder)
     if program is None:
         what = "no Python or shell script, C program or Makefile at the top of it, and no tests of pytest or unittest"
-        raise SpecError(f"init: {code} has nothing to measure: {what}; write a script that prints a number, and again")
-    tested = suite is not None and (suite.name != "pytest" or starters.has_pytest())
+        how = "write a script that prints a number"
+        if notebook := min((name for name in os.listdir(place.folder) if name.endswith(".ipynb")), default=""):
+            what = f"{printable_line(notebook, 100)} is a notebook, which runs only with Jupyter"
+            how = f"`jupyter nbconvert --to script {shlex.quote(notebook)}` makes a script; let that print a number"
+        raise SpecError(f"init: {code} has nothing to measure: {what}; {how}, and again")
+    tested = suite is not None and (suite.name != "pytest" or _has_pytest())
     at = os.path.relpath(place.folder, os.path.realpath(folder))
-    contents = starters.search_files(program, place.folder, at, suite if tested else None)
+    contents = search_files(program, place.folder, at, suite if tested else None)
     files = {os.path.normpath(f"{folder}/{name}"): text for name, text in contents.items()}
     if there := next((path for path in files if os.path.lexists(path)), ""):
         raise SpecError(f"init: {there} is there already; nothing was written")
@@ -152,9 +163,98 @@ def start_search(folder: str, repo: str) -> int:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
-    for line in [*(f"wrote {path}" for path in files), *starters.notes(place, folder, program, suite, tested, files)]:
+    for line in [*(f"wrote {path}" for path in files), *_search_notes(place, folder, program, suite, tested, files)]:
         print(line)
     return 0
+
+
+def _repository_of(code: str, project: str) -> RepoLocation:
+    """The place of the code; refused where a search from `project` could not start."""
+    from pipeline.git.repository import locate_repo
+
+    place = locate_repo(code)
+    inside = f"{os.path.realpath(project)}/".startswith(f"{place.folder}/")
+    if (place.folder != place.top or not place.git_dir) and inside:
+        beside = shlex.quote(f"../{os.path.basename(place.folder)}-search")
+        where = "" if code == "." else f"cd {shlex.quote(code)}; "
+        raise SpecError(
+            f"init: {code} is no git repository, and a search writes its results into the project: make one beside"
+            f" it, {where}coppice init {beside} --kind tree --repo ."
+        )
+    return place
+
+
+def _has_pytest() -> bool:
+    """Check that the python3 which will run the tests has pytest."""
+    try:
+        asked = subprocess.run(["python3", "-c", "import pytest"], capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 0
+
+
+def _search_notes(
+    place: RepoLocation,
+    folder: str,
+    program: Program,
+    suite: Suite | None,
+    tested: bool,
+    files: Mapping[str, str],
+) -> Iterator[str]:
+    """Hide the files from git, if they are inside of it, and say what was found and what comes next."""
+    from pipeline.commands.starters import LONGEST_WORDS, SEARCH
+
+    top = os.path.realpath(folder)
+    if place.git_dir and f"{top}/".startswith(f"{place.top}/"):
+        paths = _hidden_paths(folder, files)
+        if changed := _hide_from_git(place, paths):
+            added = join_names([f"{path}/" for path in paths if path not in files])
+            unseen = f"git does not see these files, nor what comes into {added}"
+            yield f"wrote {changed}: {unseen}; remove the lines there to commit them"
+    less = "less" if program.better == "lower" else "more"
+    yield f"found: {printable_line(program.words, LONGEST_WORDS)}; that is what counts, and {less} of it is better"
+    if program.table:
+        yield f"check in specs/{SEARCH}.yaml how many blocks it writes, which column counts, and if more is better"
+    else:
+        bare = "it is run as it is, without arguments and input; if it needs any, they go into COMMAND there"
+        yield f"check {SEARCH}/measure.py: {bare}"
+    if suite:
+        untested = "a pytest suite, but python3 has no pytest: `tests:` is left out"
+        yield f"found: {f'a {suite.name} suite, which has to pass (`tests:`)' if tested else untested}"
+    else:
+        yield "not found: tests, of pytest, unittest, make or a test.sh; `tests:` takes any command"
+    yield "next:"
+    yield from [] if os.path.samefile(folder, ".") else [f"  cd {shlex.quote(folder)}"]
+    yield f"  coppice plan {SEARCH}      # what it would do; starts from the last commit, so commit what is not yet"
+    yield f"  coppice {SEARCH}           # do it"
+
+
+def _hidden_paths(folder: str, files: Iterable[str]) -> list[str]:
+    """Paths that git is to overlook: folders of the search, or only its own files where git sees others beside them."""
+    from pipeline.git.command import split_names, users_git
+
+    paths = [os.path.normpath(f"{folder}/runs")]
+    for inner in (os.path.normpath(f"{folder}/{name}") for name in ("specs", "search")):
+        listed = users_git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".", cwd=inner)
+        own = [path for path in files if path.startswith(f"{inner}/")]
+        alone = {f"{inner}/{name}" for name in split_names(listed)} <= set(own)
+        paths += [inner] if alone and not os.path.islink(inner) else own
+    return paths
+
+
+def _hide_from_git(place: RepoLocation, paths: list[str]) -> str:
+    """Name paths in .git/info/exclude, so that the work tree stays clean; that file, if it was changed."""
+    names = (os.path.relpath(os.path.realpath(path), place.top) for path in paths)
+    lines = ["/" + re.sub(r"([\\*?[])", r"\\\1", name) for name in names]
+    exclude = Path(place.common, "info/exclude")
+    text = exclude.read_text(encoding="utf-8", errors="surrogateescape") if exclude.exists() else ""
+    missing = [line for line in lines if line not in text.splitlines()]
+    if missing:
+        exclude.parent.mkdir(exist_ok=True)
+        with exclude.open("a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("" if not text or text.endswith("\n") else "\n")
+            file.writelines(f"{line}\n" for line in missing)
+    return str(exclude) if missing else ""
 
 
 class InitCommand(NewCommand):

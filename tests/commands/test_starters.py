@@ -7,7 +7,7 @@ import pytest
 from kit.gitting import run_git, write
 from test_init import coppice, files, init
 
-from pipeline.commands.starters import find_program
+from pipeline.commands.starters import find_program, search_files
 
 PYTHON = {"train.py": 'print("accuracy", 0.75)\n', "README": "A model.\n"}
 C = {
@@ -15,6 +15,20 @@ C = {
     "Makefile": "fast: fast.c\n\tcc -o fast fast.c\n",
 }
 SHELL = {"bench.sh": "echo done\n"}
+BENCH = {
+    "fast.c": C["fast.c"],
+    "fast_test.c": "int main(void) { return 0; }\n",
+    "Makefile": "all: fast\n\ntest check: fast\n\tcc -o t fast_test.c && ./t\n\nbench: fast\n\t./fast\n",
+    "bench.sh": "./fast\n",
+}
+SRC = {
+    "src/total/__init__.py": "ONE = 1\n",
+    "tests/test_total.py": "from total import ONE\n\n\ndef test_it() -> None:\n    assert ONE == 1\n",
+    "Makefile": "install:\n\tfalse\n\ntest:\n\tfalse\n",
+    "pyproject.toml": "",
+    "env/pyvenv.cfg": "",
+    "env/lib/tests/test_numpy.py": "",
+}
 SHAPES = {
     "python": (PYTHON, "the last number that it prints, train.py", "value: {primary: true, better: higher}"),
     "loss": (
@@ -65,11 +79,65 @@ def test_a_first_search_is_made_for_what_is_there(tmp_path: Path, shape: str) ->
     said = init(folder, "--kind", "tree")
     assert (said.returncode, said.stderr) == (0, "")
     assert f"found: {words}" in said.stdout
+    assert "check search/measure.py: it is run as it is, without arguments and input" in said.stdout
     spec = (folder / "specs/search.yaml").read_text()
     assert metric in spec
+    assert ("equal numbers are nothing to judge" in spec) is metric.startswith("value")
     assert ("\n  exclusive: true " in spec) is metric.startswith("seconds"), "what is timed runs alone"
     assert run_git(folder, "status", "--porcelain") == ""
     assert coppice(folder, "plan").returncode == 0
+
+
+PROTECTED: dict[str, tuple[dict[str, str], tuple[str, ...], str]] = {
+    "make": (
+        BENCH,
+        ("BUILD = 'make -s'", "COMMAND = 'make -s bench'", 'run: "make -s test"', "+++ b/fast.c"),
+        '["Makefile", "fast_test.c"]',
+    ),
+    "make that installs": (
+        {"Makefile": "install:\n\tfalse\n\nbench:\n\ttrue\n"},
+        ("BUILD = 'make -s bench'", "COMMAND = 'make -s bench'"),
+        '["Makefile"]',
+    ),
+    "script that tests": (
+        C | {"test.sh": "#!/bin/bash\n./fast\n"},
+        ("COMMAND = './fast'", 'run: "make -s && bash test.sh"', "+++ b/fast.c"),
+        '["Makefile", "test.sh"]',
+    ),
+    "package": (
+        SRC,
+        ("COMMAND = 'python3 -m pytest -q'", 'run: "python3 -m pytest -q"', "  env: {PYTHONPATH: src} "),
+        '["tests/**"]',
+    ),
+    "script that measures": (
+        PYTHON | {"train.py": "import layers\nprint(layers.SIZE)\n", "layers.py": "SIZE = 3\n", "plot.py": ""},
+        ("COMMAND = 'python3 train.py'", "+++ b/layers.py"),
+        '["train.py"]',
+    ),
+    "script with a package": (
+        {"train.py": "from net import SIZE\nprint(SIZE)\n", "net/__init__.py": "SIZE = 3\n"},
+        ("+++ b/coppice-note-2.md",),
+        '["train.py"]',
+    ),
+    "script that is all": (PYTHON | {"plot.py": ""}, ("+++ b/train.py",), ""),
+    "a table of itself": (
+        {"evaluate.py": 'print("config_id,status,accuracy")\n'},
+        ("+++ b/coppice-note-2.md",),
+        '["evaluate.py"]',
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", PROTECTED)
+def test_what_measures_and_tests_is_found_and_out_of_reach_of_what_is_changed(tmp_path: Path, shape: str) -> None:
+    content, words, protected = PROTECTED[shape]
+    write(tmp_path, content)
+    program, suite = find_program(str(tmp_path))
+    assert program is not None
+    text = "".join(search_files(program, str(tmp_path), ".", suite).values())
+    for word in words:
+        assert word in text
+    assert f"protect: {protected}\n" in text if protected else "protect:" not in text
 
 
 def test_what_is_no_file_is_not_looked_into(tmp_path: Path) -> None:
@@ -87,6 +155,22 @@ def test_any_name_of_a_folder_and_of_a_program_will_do(tmp_path: Path, name: str
     assert "\n  cd 'search of it'\n" in said.stdout
     planned = coppice(tmp_path / "search of it", "plan")
     assert planned.returncode == 0, planned.stderr
+
+
+def test_specs_and_ideas_that_are_added_leave_the_work_tree_clean_and_nothing_else_is_hidden(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", C | {"search/own.c": "", "specs/notes.md": "Ours.\n"})
+    run_git(folder, "rm", "--quiet", "--cached", "search/own.c", "specs/notes.md")
+    run_git(folder, "commit", "--quiet", "--message=Not yet")
+    init(folder, "--kind", "tree")
+    assert run_git(folder, "status", "--porcelain", "--untracked-files=all").split() == [
+        *("??", "search/own.c", "??", "specs/notes.md")
+    ], "what somebody else wrote is seen"
+    inner = folder / "in[n]er"
+    inner.mkdir()
+    said = init(inner, "--kind", "tree", "--repo", "..")
+    assert "git does not see these files, nor what comes into runs/, specs/, search/;" in said.stdout
+    write(inner, {"specs/more.yaml": "", "search/ideas/3/idea.md": "", "runs/x": ""})
+    assert "in[n]er" not in run_git(folder, "status", "--porcelain")
 
 
 @pytest.mark.parametrize("shape", ["python", "c"])
@@ -172,7 +256,12 @@ def test_a_script_that_writes_the_csv_of_a_sweep_is_used_as_it_is_and_out_of_rea
     assert "found: a unittest suite, which has to pass" in said.stdout
     assert not (folder / "search/measure.py").exists()
     spec = (folder / "specs/search.yaml").read_text()
-    for words in ("blocks: 6 ", 'protect: ["evaluate.py"]', "loss: {primary: true, better: lower}", "columns: seconds"):
+    for words in (
+        "blocks: 6 ",
+        'protect: ["evaluate.py", "tests/**"]',
+        "loss: {primary: true, better: lower}",
+        "columns: seconds",
+    ):
         assert words in spec
     assert "+++ b/model.py" in (folder / "search/ideas/2-comment/change.patch").read_text()
     built = coppice(folder)
@@ -189,7 +278,9 @@ def test_a_header_says_which_column_counts_and_the_folds_how_many_blocks(tmp_pat
     assert coppice(folder, "plan").returncode == 0
 
 
-def test_the_example_leaves_the_script_that_measures_alone(tmp_path: Path) -> None:
-    folder = repository(tmp_path / "code", PYTHON | {"layers.py": "SIZE = 3\n"})
-    init(folder, "--kind", "tree")
-    assert "+++ b/layers.py" in (folder / "search/ideas/2-comment/change.patch").read_text()
+def test_of_notebooks_it_says_how_one_becomes_a_script(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code", {"a model.ipynb": "{}", "data.csv": ""})
+    said = init(folder, "--kind", "tree")
+    assert said.returncode == 2
+    assert "a model.ipynb is a notebook" in said.stderr
+    assert "`jupyter nbconvert --to script 'a model.ipynb'` makes a script" in said.stderr

@@ -11,9 +11,17 @@ A, B = "a" * 40, "b" * 40
 HARNESS = b"import csv\nfrom bench import load\nimport backtest, numpy.linalg\ndef f():\n    from ..up import x\n"
 PROTECTED = ProtectedFiles(
     "t" * 40,
-    ("sweep.py", "bench/**", "tests", "caf\u00e9.py", "tools/run.py"),
+    ("sweep.py", "bench/**", "tests", "caf\u00e9.py", "tools/run.py", "Makefile"),
     dict.fromkeys(
-        ("caf\u00e9.py", "sweep.py", "tools/run.py", "bench/deep/load.py", "tests/test_a.py", "tests/data.csv"),
+        (
+            "caf\u00e9.py",
+            "sweep.py",
+            "tools/run.py",
+            "Makefile",
+            "bench/deep/load.py",
+            "tests/test_a.py",
+            "tests/data.csv",
+        ),
         (FILE, A),
     ),
     {"sweep.py": imported_modules(HARNESS), "bench/deep/load.py": ["json"], "tests/test_a.py": [], "tools/run.py": []},
@@ -42,6 +50,7 @@ VOID = {
     "upper case folder": (added("Tests", LINK), "Tests is at the protected tests where upper and lower case are one"),
     "in upper case": (added("Tests/x"), "Tests/x is at the protected tests where upper and lower case are one"),
     "with an accent of its own": (added("Cafe\u0301.py"), "is at the protected caf\u00e9.py where upper and"),
+    "makefile": (added("GNUmakefile"), "GNUmakefile is what make reads in place of the protected Makefile"),
     "site": (added("sitecustomize.py"), "sitecustomize.py was added: Python runs it before any program"),
     "user site": (added("lib/usercustomize.py"), "lib/usercustomize.py was added"),
     "conftest": (changed("plus/conftest.py"), "plus/conftest.py was changed: pytest runs it before any test"),
@@ -78,6 +87,7 @@ VOID = {
     "relative": (added("up.py"), "up.py takes the place of the module up"),
 }
 FINE = {
+    "makefile elsewhere": added("lib/GNUmakefile"),
     "other file": changed("model.py"),
     "new file": added("plus/new.py"),
     "new module that nobody protected imports": added("newer.py"),

@@ -86,6 +86,9 @@ class _Checks:
             return f"is {what} now, where a folder with protected files is"
         if self.protected.covers(path):
             return "was added where all is protected"
+        folder, _, name = path.rpartition("/")
+        if name == "GNUmakefile" and (original := self.alike.get(_folded(f"{folder}/makefile".lstrip("/")))):
+            return f"is what make reads in place of the protected {printable_path(original)}"
         for part in (path, *folders_above(path)):
             original = self.alike.get(_folded(part), part)
             if original != part:
