@@ -61,12 +61,12 @@ class Program(NamedTuple):
 
 
 class MeasuredTable(NamedTuple):
-    """The CSV that a script writes: its metrics, the first of them the one that counts, and how many blocks it has.
+    """The CSV that a script writes: its metrics, the first of them the one that counts, and its blocks, as in a spec.
 
-    `blocks`: 0 without a column `block`; None where the script does not say how many there are."""
+    `blocks`: empty without a column `block`."""
 
     metrics: tuple[str, ...]
-    blocks: int | None
+    blocks: str
 
 
 class Suite(NamedTuple):
@@ -219,9 +219,18 @@ def _find_table(text: str) -> MeasuredTable | None:
         return None
     columns = re.findall(r"\w+", found[1])
     metrics = sorted((name for name in columns if name not in NO_METRICS), key=lambda name: bool(TIME.search(name)))
+    return MeasuredTable(tuple(metrics), _find_blocks(text) if "block" in columns else "") if metrics else None
+
+
+def _find_blocks(text: str) -> str:
+    """The blocks that a script has by its text, as in a spec; `TIMES` where it does not say how many."""
     said = (match[1] for pattern in BLOCKS for match in re.finditer(pattern, text))
-    blocks = next((int(number) for number in said if int(number) > 1), None) if "block" in columns else 0
-    return MeasuredTable(tuple(metrics), blocks) if metrics else None
+    folds = next((int(number) for number in said if int(number) > 1), None)
+    if not re.search(r"\bRepeated\w*KFold\(", text):
+        return str(folds or TIMES)
+    named = re.search(r"n_repeats\s*=\s*(\d+)|\bRepeated\w*KFold\(\s*\d+\s*,\s*(\d+)", text)
+    repeats = int(named[1] or named[2]) if named else 10  # as scikit-learn does without a word, of 5 folds
+    return f"{{ids: {(folds or 5) * repeats}, repeats: {repeats}}}"
 
 
 def _make_targets(folder: str, top: list[str]) -> list[str]:
@@ -281,7 +290,8 @@ def run(line, quiet=False):
         sys.stderr.write(done.stderr)
     if done.returncode:
         sys.exit(f"`{{line}}` ended with {{done.returncode}}")
-    return seconds, re.findall(r"[-+]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][-+]?\\d+)?", done.stdout)
+    told = re.sub(r"(\\+/-|\\+-|±)\\s*[\\d.eE+-]+", "", done.stdout)  # how sure a number is does not count
+    return seconds, re.findall(r"[-+]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][-+]?\\d+)?", told)
 
 
 if BUILD:
@@ -406,10 +416,9 @@ def _sweep_of_table(program: Program, table: MeasuredTable, env: str) -> str:
     """The keys of a sweep whose program writes the CSV itself."""
     column, *others = table.metrics
     check = "check: as many as `block` has values"
-    number = f"{TIMES if table.blocks is None else table.blocks}"
     return SWEEP_OF_TABLE.format(
         command=json.dumps(program.command),
-        blocks="" if table.blocks == 0 else f"  blocks: {number:<32}# {check}\n",
+        blocks=f"  blocks: {table.blocks:<32}# {check}\n" if table.blocks else "",
         env=env,
         column=column,
         better=program.better,

@@ -9,7 +9,7 @@ from test_init import coppice, files, init
 
 from pipeline.commands.starters import find_program, search_files
 
-PYTHON = {"train.py": 'print("accuracy", 0.75)\n', "README": "A model.\n"}
+PYTHON = {"train.py": 'print("accuracy", 0.75, "+/-", 0.02)\n', "README": "A model.\n"}
 C = {
     "fast.c": '#include <stdio.h>\nint main(void) { puts("fast"); }\n',
     "Makefile": "fast: fast.c\n\tcc -o fast fast.c\n",
@@ -50,7 +50,7 @@ from sklearn.model_selection import KFold, cross_val_score
 
 from model import make_model
 
-scores = cross_val_score(make_model(), cv=KFold(20, shuffle=True, random_state=0))
+scores = cross_val_score(make_model(), cv=KFold(20, shuffle=True))
 print("config_id,status,block,seconds,accuracy")
 """
 # The script of docs/first-search.md, without what it imports.
@@ -180,6 +180,7 @@ def test_it_runs_to_its_end_and_promotes_none_of_the_changes_that_change_nothing
     built = coppice(folder)
     assert built.returncode == 0, built.stderr
     assert "Evaluations: 2 completed, 0 failed" in built.stderr
+    assert shape != "python" or "the start: value 0.75." in built.stderr, "not the 0.02 behind it"
     assert run_git(folder, "status", "--porcelain") == ""
     assert coppice(folder).stdout.startswith("up to date")
 
@@ -269,12 +270,23 @@ def test_a_script_that_writes_the_csv_of_a_sweep_is_used_as_it_is_and_out_of_rea
     assert "Evaluations: 2 completed, 0 failed" in built.stderr
 
 
-def test_a_header_says_which_column_counts_and_the_folds_how_many_blocks(tmp_path: Path) -> None:
-    folder = repository(tmp_path / "code", {"evaluate.py": EVALUATE})
+@pytest.mark.parametrize(
+    ("folds", "blocks"),
+    [
+        ("KFold(20, shuffle=True)", "20 "),
+        ("RepeatedKFold(n_splits=10, n_repeats=4)", "{ids: 40, repeats: 4} "),
+        ("RepeatedStratifiedKFold(5, 4)", "{ids: 20, repeats: 4} "),
+        ("RepeatedKFold()", "{ids: 50, repeats: 10} "),
+    ],
+)
+def test_a_header_says_which_column_counts_and_the_folds_how_many_blocks(
+    tmp_path: Path, folds: str, blocks: str
+) -> None:
+    folder = repository(tmp_path / "code", {"evaluate.py": EVALUATE.replace("KFold(20, shuffle=True)", folds)})
     assert init(folder, "--kind", "tree").returncode == 0
     spec = (folder / "specs/search.yaml").read_text()
     assert "accuracy: {primary: true, better: higher}" in spec
-    assert "blocks: 20 " in spec
+    assert f"blocks: {blocks}" in spec
     assert coppice(folder, "plan").returncode == 0
 
 
