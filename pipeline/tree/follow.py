@@ -36,15 +36,14 @@ from pipeline.tree.rules.positions import (
     ASKING_STAGES,
     CANDIDATE_STAGES,
     EVENTS,
-    HOLDOUT_PART,
     MANIFEST,
     REST_PART,
     SCORING_STAGES,
     SUMMARY,
     RunLayout,
-    calibration_name,
     depth_of,
     find_slot,
+    is_of_search,
     own_name,
     parse_slot,
     slot_of,
@@ -74,7 +73,7 @@ class TreeFollower(Follower):
         self.config = planned_config(targets)
         self.left = Counter(map(_told_with, todo))  # targets that have not ended well, by what is told when all have
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
-        self.searching = [*filter(_is_of_search, todo)]
+        self.searching = [target for target in todo if is_of_search(target.name)]
         self.ahead = {target.name for target in targets if target.name.endswith(".ahead")}
         self.past = past = [*records.read_events(self.events)]
         self.known = records.lives_of(past)
@@ -325,7 +324,8 @@ class TreeFollower(Follower):
 
     def _is_admitted(self, slot: str) -> bool:
         """Check if a slot has something to do, in its turn or ahead of it."""
-        paths = (self.at.of_eval(parse_slot(slot), name) for name in ("task.json", "ahead/task.json"))
+        names = ("task.json", "ahead/task.json") if self.ahead else ("task.json",)  # else it is of an earlier spec
+        paths = (self.at.of_eval(parse_slot(slot), name) for name in names)
         return any(not found["empty"] for path in paths if (found := load_if_intact(path)))
 
     def _start(self, slot: str, at: float) -> None:
@@ -404,12 +404,6 @@ class TreeFollower(Follower):
         pause = max(WRITE_EVERY, WRITE_SHARE * (time.thread_time() - before))
         self.next_write, self.pending = time.monotonic() + pause, False
         return manifest
-
-
-def _is_of_search(target: Target) -> bool:
-    """False for targets that measure the root once more, or what is held out."""
-    part = sweep_part(target.name)
-    return not calibration_name(target.name) and HOLDOUT_PART not in (part, target.stage)
 
 
 def _ran_command(target: Target) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kit.project import Project
 from kit.searches import Search, agent
+from kit.tree_runs import validation_of
 
 IDEAS = {f"{n}": f"gain=1{n}" for n in range(1, 7)}
 COSTLY = 'echo "gain=1$(basename "$PWD" | tail -c 2)" > "plus/$(basename "$PWD")"\n'
@@ -191,16 +192,16 @@ def test_a_replicate_by_turns_is_asked_once_for_each_slot_and_pays_for_itself(pr
 
 def test_nothing_is_paid_twice_by_turns_nor_by_an_edit_of_the_budget(project: Project) -> None:
     search = cheap(project, 0.25)
-    search.build()
-    assert [line for line in search.executed() if line.startswith("coder")] == [f"coder d0.n0.i{n}" for n in range(3)]
-    search.spec(budget={"usd": 9.0, "per_eval": {"usd": 0.4}})
-    search.build()
-    assert [line for line in search.executed() if line.startswith("coder")] == ["coder d0.n0.i3", "coder d0.n0.i4"]
-    search.spec(budget={"usd": 1.0, "per_eval": {"usd": 0.4}})
-    search.build()
-    assert [line for line in search.executed() if line.startswith("coder")] == []
-    assert project.call("replay", "x").code == 0
-    assert "the same again" in project.call("replay", "x").out
+    for usd, asked in [(1.0, [0, 1, 2]), (9.0, [3, 4]), (1.0, [])]:
+        search.spec(budget={"usd": usd, "per_eval": {"usd": 0.4}})
+        search.build()
+        coders = [line for line in search.executed() if line.startswith("coder")]
+        assert coders == [f"coder d0.n0.i{n}" for n in asked]
+        assert validation_of(project).problems == (), "what an edit left of the turns is no file of a stranger"
+        decisions = 15 if usd == 1.0 else 7
+        replayed = project.call("replay", "x")
+        assert replayed.code == 0
+        assert replayed.out.startswith(f"x: {decisions} decisions: {decisions} the same again")
 
 
 # -- the other reasons to stop
