@@ -336,7 +336,7 @@ def test_what_is_left_of_a_wider_search_is_no_stranger(project: Project) -> None
     for path in ("eval/d0.n0.i0/review_round_2.md", "node_ideas/d0.n0/idea_000.calls.jsonl"):  # of other roles
         project.write(f"runs/x/{path}", "")
     assert problems(project) == []
-    assert project.call("replay", "x").out == "x: 6 decisions: 6 the same again\n", "of what it decides now"
+    assert project.call("replay", "x").out == "x: 7 decisions: 7 the same again\n", "of what it decides now"
 
 
 def test_a_manifest_of_an_older_version_is_told_in_one_line_and_is_no_problem(search: Project) -> None:

@@ -152,7 +152,7 @@ def check_files(run: str, outputs: Mapping[str, str], lacking: list[str]) -> Che
 
 
 def check_foreign_files(run: str, outputs: Collection[str], config: Mapping[str, Any]) -> Check:
-    """Check for files of others.  Those of targets that only an earlier spec had are its own: it may have them again."""
+    """Check for files of others.  Those that only an earlier spec wanted are its own: it may want them again."""
     top, receipts = f"runs/{run}", Receipts(run)
     left = (receipts.receipt(name) for name in {*receipts.names()} - planned_targets(run, config))
     outputs = {*outputs, *(path for receipt in left if receipt for path in receipt.outputs)}
