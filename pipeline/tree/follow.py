@@ -83,6 +83,7 @@ class TreeFollower(Follower):
         self.heeded = max((event.get("request", 0) for event in past), default=0)  # requests that are events already
         self.manifest = LiveManifest(run, self.config, self.known)
         self.started_slots: set[str] = set()
+        self.begun_slots: set[str] = set()  # those that have run something in this build, or waited for it
         self.last_end: dict[str, float] = {}  # of the last command of a slot
         self.lines: list[str] = []
         self.usd = 0.0
@@ -149,12 +150,14 @@ class TreeFollower(Follower):
     def target_process(self, target: Target, pid: int) -> None:
         slot = _slot_name(target)
         if slot and target.stage in CANDIDATE_STAGES:
+            self.begun_slots.add(slot)
             if slot not in self.started_slots:
                 self._start(slot, time.time())
             self._log_event(records.EVENT_WORKING, slot, stage=target.stage, pid=pid)
 
     def target_waits(self, target: Target, wait: Wait) -> None:
         slot = find_slot(own_name(target.name))
+        self.begun_slots.add(str(slot))
         self._append({"event": records.EVENT_WAITING, "eval_id": slot and str(slot), **wait._asdict()})
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
@@ -195,7 +198,8 @@ class TreeFollower(Follower):
         if outcome.outage:
             self.outages.setdefault(outcome.outage, outcome.why)
             if slot:
-                self._log_event(records.EVENT_REQUEUED, slot)
+                unbegun = {} if slot in self.begun_slots else {"begun": False}
+                self._log_event(records.EVENT_REQUEUED, slot, **unbegun)
             return
         self.failed += 1
         if slot:
@@ -205,6 +209,7 @@ class TreeFollower(Follower):
 
     def _slot_target_ended(self, slot: str, target: Target, outcome: Outcome) -> None:
         if target.stage in CANDIDATE_STAGES and outcome.status == BUILT:
+            self.begun_slots.add(slot)
             if slot not in self.started_slots:
                 self._start(slot, outcome.start)
             if _ran_command(target):
