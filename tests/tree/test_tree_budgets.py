@@ -1,6 +1,7 @@
 """Money is reserved before it is spent; what was paid for is finished, ranked and promoted; then the search says why it
 stops."""
 
+import json
 from typing import Any
 
 import pytest
@@ -219,6 +220,12 @@ def test_a_frontier_without_a_node_ends_the_search_unless_it_must_not(project: P
     assert search.stop(0) == "empty_frontier"
     assert evaluated(search) == ["d0.n0.i0", "d0.n0.i1"]
     assert not (search.root / "runs/x/wt/d1.n0").exists()
+    summary = project.read("runs/x/TREE_SUMMARY.md")
+    assert "1 of 3 depths done. Evaluations: 2 completed, 0 failed, 0 skipped, 0 unfinished.\n" in summary
+    assert "no such node" not in summary
+    rows = summary.partition("## Progress")[2].partition("## Budget")[0].splitlines()
+    assert [row.split()[1] for row in rows if row.startswith("|")] == ["depth", "----:", "0"]
+    assert json.loads(project.call("advance", "x").out)["evaluations"]["skipped"] == 0
     search.spec(stop_on_empty_frontier=False)
     search.build()
     assert (search.stop(0), search.stop(1), search.stop(2)) == (None, None, "max_depth_reached")
