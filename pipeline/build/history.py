@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target, rooms_of
-from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, OUTAGE, OUTAGE_WORDS, RECALLED, Outcome
+from pipeline.core.text import one_line
 from pipeline.store import noop
 from pipeline.store.files import append_lines, whole_lines, write_whole
 from pipeline.store.records import Record, is_time, record_of
 from pipeline.views.events import Build, Reporter
 
-MOST_TARGETS = 2000
+MOST_TARGETS, WHY_WIDTH = 2000, 100
 # Builds that are kept: some weeks of a few a day, and 12 MB at most.  So many more may be there before the oldest go.
 KEPT_BUILDS, SLACK = 100, 25
 MOST_BUILDS = 10**9  # a larger number is none of ours
@@ -144,13 +145,16 @@ class HistoryReporter(Reporter):
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.run != self._run:
             return
-        self._counts[outcome.status] = self._counts.get(outcome.status, 0) + 1
+        status = OUTAGE if outcome.outage else outcome.status
+        self._counts[status] = self._counts.get(status, 0) + 1
+        if outcome.outage and not self._stopped:
+            self._stopped = f"{OUTAGE_WORDS[outcome.outage]}: {one_line(outcome.why, WHY_WIDTH)}"
         name = target.name.partition(":")[2]
         if outcome.status == FRESH:
             self._fresh.add(name)
         if outcome.status in (BUILT, FAILED, RECALLED):
             start = max(0.0, outcome.start - self._begun) if outcome.end else 0.0
-            self._ended[name] = TargetTime(name, outcome.status, round(start, 3), round(outcome.seconds, 3))
+            self._ended[name] = TargetTime(name, status, round(start, 3), round(outcome.seconds, 3))
 
     def complete_run(self) -> None:
         if self._number and not self._stopped and self._counts.keys() <= {FRESH, IGNORED}:

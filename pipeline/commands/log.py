@@ -12,11 +12,12 @@ from doit.exceptions import InvalidCommand
 from pipeline.build import project
 from pipeline.build.history import PastBuild, TargetTime, past_builds
 from pipeline.commands.command import NewCommand, opt_json, option, print_result
-from pipeline.core.outcome import RECALLED
+from pipeline.core.outcome import OUTAGE, RECALLED
 from pipeline.core.text import count_words, duration
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.lock import is_locked
 from pipeline.store.receipts import Receipts
+from pipeline.views.lines import KEPT_BACK
 
 SLOWEST = 10
 NO_TIME = 0.05  # a difference of seconds that is none
@@ -106,7 +107,8 @@ def _list_lines(history: Mapping[str, Sequence[PastBuild]], going_on: Collection
         if each.seconds is not None:
             saved = f", saved {duration(each.saved)} of work" if each.saved > 1 else ""
             stopped = f", stopped: {each.stopped}" if each.stopped else ""
-            end = f"{duration(each.seconds)}: {count_words(each.counts) or 'nothing done'}{saved}{stopped}"
+            counts = {KEPT_BACK if status == OUTAGE else status: n for status, n in each.counts.items()}
+            end = f"{duration(each.seconds)}: {count_words(counts) or 'nothing done'}{saved}{stopped}"
         yield f"{run} {each.number}  {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}  {end}"
 
 

@@ -168,7 +168,8 @@ WORDS = {SAME: "the same again", DIFFERENT: "different", LOST: "not to be rebuil
 def replay(run: str, targets: Sequence[Target]) -> Record:
     if not os.path.exists(RunLayout(run).of_run("root.json")):
         raise not_built(run)
-    decisions = replay_decisions(run, recipes(targets))
+    now = recipes(targets)
+    decisions = replay_decisions(run, now, now)
     return {
         "run": run,
         "decisions": len(decisions),

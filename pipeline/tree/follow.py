@@ -36,15 +36,14 @@ from pipeline.tree.rules.positions import (
     ASKING_STAGES,
     CANDIDATE_STAGES,
     EVENTS,
-    HOLDOUT_PART,
     MANIFEST,
     REST_PART,
     SCORING_STAGES,
     SUMMARY,
     RunLayout,
-    calibration_name,
     depth_of,
     find_slot,
+    is_of_search,
     own_name,
     parse_slot,
     slot_of,
@@ -74,7 +73,7 @@ class TreeFollower(Follower):
         self.config = planned_config(targets)
         self.left = Counter(map(_told_with, todo))  # targets that have not ended well, by what is told when all have
         self.todo = {slot for target in todo if (slot := _slot_name(target))}
-        self.searching = [*filter(_is_of_search, todo)]
+        self.searching = [target for target in todo if is_of_search(target.name)]
         self.ahead = {target.name for target in targets if target.name.endswith(".ahead")}
         self.past = past = [*records.read_events(self.events)]
         self.known = records.lives_of(past)
@@ -84,6 +83,7 @@ class TreeFollower(Follower):
         self.heeded = max((event.get("request", 0) for event in past), default=0)  # requests that are events already
         self.manifest = LiveManifest(run, self.config, self.known)
         self.started_slots: set[str] = set()
+        self.begun_slots: set[str] = set()  # those that have run something in this build, or waited for it
         self.last_end: dict[str, float] = {}  # of the last command of a slot
         self.lines: list[str] = []
         self.usd = 0.0
@@ -150,12 +150,14 @@ class TreeFollower(Follower):
     def target_process(self, target: Target, pid: int) -> None:
         slot = _slot_name(target)
         if slot and target.stage in CANDIDATE_STAGES:
+            self.begun_slots.add(slot)
             if slot not in self.started_slots:
                 self._start(slot, time.time())
             self._log_event(records.EVENT_WORKING, slot, stage=target.stage, pid=pid)
 
     def target_waits(self, target: Target, wait: Wait) -> None:
         slot = find_slot(own_name(target.name))
+        self.begun_slots.add(str(slot))
         self._append({"event": records.EVENT_WAITING, "eval_id": slot and str(slot), **wait._asdict()})
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
@@ -196,7 +198,8 @@ class TreeFollower(Follower):
         if outcome.outage:
             self.outages.setdefault(outcome.outage, outcome.why)
             if slot:
-                self._log_event(records.EVENT_REQUEUED, slot)
+                unbegun = {} if slot in self.begun_slots else {"begun": False}
+                self._log_event(records.EVENT_REQUEUED, slot, **unbegun)
             return
         self.failed += 1
         if slot:
@@ -206,6 +209,7 @@ class TreeFollower(Follower):
 
     def _slot_target_ended(self, slot: str, target: Target, outcome: Outcome) -> None:
         if target.stage in CANDIDATE_STAGES and outcome.status == BUILT:
+            self.begun_slots.add(slot)
             if slot not in self.started_slots:
                 self._start(slot, outcome.start)
             if _ran_command(target):
@@ -325,7 +329,8 @@ class TreeFollower(Follower):
 
     def _is_admitted(self, slot: str) -> bool:
         """Check if a slot has something to do, in its turn or ahead of it."""
-        paths = (self.at.of_eval(parse_slot(slot), name) for name in ("task.json", "ahead/task.json"))
+        names = ("task.json", "ahead/task.json") if self.ahead else ("task.json",)  # else it is of an earlier spec
+        paths = (self.at.of_eval(parse_slot(slot), name) for name in names)
         return any(not found["empty"] for path in paths if (found := load_if_intact(path)))
 
     def _start(self, slot: str, at: float) -> None:
@@ -404,12 +409,6 @@ class TreeFollower(Follower):
         pause = max(WRITE_EVERY, WRITE_SHARE * (time.thread_time() - before))
         self.next_write, self.pending = time.monotonic() + pause, False
         return manifest
-
-
-def _is_of_search(target: Target) -> bool:
-    """False for targets that measure the root once more, or what is held out."""
-    part = sweep_part(target.name)
-    return not calibration_name(target.name) and HOLDOUT_PART not in (part, target.stage)
 
 
 def _ran_command(target: Target) -> bool:

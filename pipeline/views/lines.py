@@ -43,6 +43,7 @@ STEERING_LINES = {
     "answered": "{run}: {slot} was answered by hand",
     "retried": "{run}: failed evaluations are done again",
 }
+KEPT_BACK = "kept back by an outage"
 
 
 def steering_line(run: str, request: Mapping[str, Any]) -> str:
@@ -66,7 +67,7 @@ def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
     if not (built or recalled or failed or ignored or left or out):
         return f"up to date: {targets}"
     fresh = total - built - recalled - failed - ignored - left - out
-    rest = ((out, "kept back by an outage"), (ignored, "ignored"), (left, "not run"))
+    rest = ((out, KEPT_BACK), (ignored, "ignored"), (left, "not run"))
     more = "".join(f", {n} {word}" for n, word in rest if n)
     return f"{targets}: {built} built, {recalled} recalled, {fresh} fresh, {failed} failed{more} in {duration(seconds)}"
 

@@ -10,8 +10,9 @@ from kit.building import planted
 from kit.project import Project
 
 from pipeline.build.history import KEPT_BUILDS, SLACK, HistoryReporter, history_path, past_builds
+from pipeline.commands.log import _list_lines
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, FRESH, Outcome
+from pipeline.core.outcome import BUILT, FAILED, FRESH, MODEL_UNAVAILABLE, Outcome
 from pipeline.views.events import Build
 
 
@@ -107,6 +108,24 @@ def test_a_long_chain_that_was_found_fresh_keeps_its_history(tmp_path: Path, mon
     history.complete_run()
     (build,) = past_builds("x")
     assert build.critical == ["s0", "s2999"]
+
+
+def test_what_an_outage_kept_back_has_not_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(history_path("x")).parent.mkdir(parents=True)
+    targets = [Target(f"x:s{n}", "run", (), (), {}) for n in range(3)]
+    history = HistoryReporter("x", {})
+    history.begin(Build(targets, lambda i: [], range(3), range(3), 1, {}, lambda _: None))
+    history.target_started(targets[0])
+    out = {"why": "coder: HTTP 529", "outage": MODEL_UNAVAILABLE}
+    for target, how in zip(targets, ({}, out, out), strict=True):
+        history.target_ended(target, Outcome(FAILED, **how))
+    history.complete_run()
+    (build,) = past_builds("x")
+    assert build.counts == {"failed": 1, "outage": 2}
+    assert build.stopped == "a model cannot be asked: coder: HTTP 529"
+    (line,) = _list_lines({"x": [build]}, ())
+    assert line.endswith(": 1 failed, 2 kept back by an outage, stopped: a model cannot be asked: coder: HTTP 529")
 
 
 def test_a_build_that_found_all_as_it_should_be_leaves_no_line(project: Project) -> None:

@@ -176,9 +176,9 @@ def test_each_check_before_the_sweep_is_told_by_itself(project: Project) -> None
     assert [*failed(told)] == ["checks", "check lint", "completed"]
     assert failed(told)["check lint"]["needs"] == "an end with 0, not with 1"
     void = failed(explained(found, "d0.n0.i1"))
-    assert [*void] == ["checks", "completed"]
-    assert void["checks"]["what"].startswith("void: ")
-    assert void["checks"]["needs"] == "a change that leaves alone what is protected"
+    assert [*void] == ["protected", "completed"], "no check has run"
+    assert void["protected"]["what"].startswith("void: ")
+    assert void["protected"]["needs"] == "a change that leaves alone what is protected"
 
 
 # -- by blocks
@@ -212,6 +212,9 @@ def test_what_could_not_be_tested_is_told_with_what_it_lacks(project: Project, i
     refused = failed(explained(found, "d0.n0.i0"))
     assert (refused["chance"]["what"], refused["chance"]["needs"]) == (f"not tested: {what}", UNTESTED_NEEDS[what])
     assert ("effect" in refused) == (what == "identical")
+    if what == "identical":
+        assert refused["effect"]["what"].endswith(" any gain is worth having")
+        assert refused["effect"]["needs"] == "any gain"
 
 
 def test_too_few_blocks_and_too_small_an_effect_are_told(project: Project) -> None:

@@ -1,11 +1,13 @@
 """Money is reserved before it is spent; what was paid for is finished, ranked and promoted; then the search says why it
 stops."""
 
+import json
 from typing import Any
 
 import pytest
 from kit.project import Project
 from kit.searches import Search, agent
+from kit.tree_runs import validation_of
 
 IDEAS = {f"{n}": f"gain=1{n}" for n in range(1, 7)}
 COSTLY = 'echo "gain=1$(basename "$PWD" | tail -c 2)" > "plus/$(basename "$PWD")"\n'
@@ -191,16 +193,16 @@ def test_a_replicate_by_turns_is_asked_once_for_each_slot_and_pays_for_itself(pr
 
 def test_nothing_is_paid_twice_by_turns_nor_by_an_edit_of_the_budget(project: Project) -> None:
     search = cheap(project, 0.25)
-    search.build()
-    assert [line for line in search.executed() if line.startswith("coder")] == [f"coder d0.n0.i{n}" for n in range(3)]
-    search.spec(budget={"usd": 9.0, "per_eval": {"usd": 0.4}})
-    search.build()
-    assert [line for line in search.executed() if line.startswith("coder")] == ["coder d0.n0.i3", "coder d0.n0.i4"]
-    search.spec(budget={"usd": 1.0, "per_eval": {"usd": 0.4}})
-    search.build()
-    assert [line for line in search.executed() if line.startswith("coder")] == []
-    assert project.call("replay", "x").code == 0
-    assert "the same again" in project.call("replay", "x").out
+    for usd, asked in [(1.0, [0, 1, 2]), (9.0, [3, 4]), (1.0, [])]:
+        search.spec(budget={"usd": usd, "per_eval": {"usd": 0.4}})
+        search.build()
+        coders = [line for line in search.executed() if line.startswith("coder")]
+        assert coders == [f"coder d0.n0.i{n}" for n in asked]
+        assert validation_of(project).problems == (), "what an edit left of the turns is no file of a stranger"
+        decisions = 15 if usd == 1.0 else 7
+        replayed = project.call("replay", "x")
+        assert replayed.code == 0
+        assert replayed.out.startswith(f"x: {decisions} decisions: {decisions} the same again")
 
 
 # -- the other reasons to stop
@@ -218,6 +220,12 @@ def test_a_frontier_without_a_node_ends_the_search_unless_it_must_not(project: P
     assert search.stop(0) == "empty_frontier"
     assert evaluated(search) == ["d0.n0.i0", "d0.n0.i1"]
     assert not (search.root / "runs/x/wt/d1.n0").exists()
+    summary = project.read("runs/x/TREE_SUMMARY.md")
+    assert "1 of 3 depths done. Evaluations: 2 completed, 0 failed, 0 skipped, 0 unfinished.\n" in summary
+    assert "no such node" not in summary
+    rows = summary.partition("## Progress")[2].partition("## Budget")[0].splitlines()
+    assert [row.split()[1] for row in rows if row.startswith("|")] == ["depth", "----:", "0"]
+    assert json.loads(project.call("advance", "x").out)["evaluations"]["skipped"] == 0
     search.spec(stop_on_empty_frontier=False)
     search.build()
     assert (search.stop(0), search.stop(1), search.stop(2)) == (None, None, "max_depth_reached")

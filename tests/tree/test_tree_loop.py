@@ -250,10 +250,14 @@ def test_changing_how_often_a_coder_hears_of_tests_asks_nobody_again(project: Pr
 def test_what_a_program_changed_before_it_failed_is_kept_where_the_spec_says_so(project: Project, keep: str) -> None:
     search = looped(project, "echo gain=12 > plus/a; echo out of turns; exit 3\n")
     search.spec(roles={**search.keys["roles"], "coder": agent("coder", partial=keep)})
-    search.build()
-    kept = keep == "keep"
+    said, kept = search.build(), keep == "keep"
     assert candidate(search).get("partial") == ("sh: exit status 3: out of turns" if kept else None)
     assert search.why("d0.n0.i0") == ("d1.n0" if kept else "failed: sh: exit status 3: out of turns")
+    words = "kept though its coder failed: sh: exit status 3: out of turns"
+    explained = project.call("explain", "x:d0.n0.i0").out
+    for text in (explained, " ".join(project.read("runs/x/TREE_SUMMARY.md").split())):
+        assert (words in text) == kept
+    assert (", partial" in said.out) == kept
     assert [(call["exit"], call.get("partial")) for call in calls(search)] == (
         [(0, "sh: exit status 3: out of turns"), (0, None)] if kept else [(3, None)]
     )

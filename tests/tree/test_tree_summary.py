@@ -21,6 +21,7 @@ from pipeline.tree.report.markdown import (
     table_cell,
 )
 from pipeline.tree.report.summary import best_path, summary_text
+from pipeline.tree.run.records import lives_of
 
 GOLDEN = ROOT / "tests/tree/tree_summary.md"
 
@@ -224,7 +225,10 @@ def test_the_first_line_says_what_is_waited_for_and_since_when(manifest: dict[st
     assert "00:20 UTC: waits for a model (rate limit): 2 pauses up to now, next try at 1970-01-01 00:01:30 UTC" in lines
     said, lines = what_happened(manifest, [BEGAN, WAITS, again, {**other, "at": 80.0, "eval_id": "d0.n0.i0"}])
     assert said.startswith("**Still going on**")
-    assert "00:20 UTC: waited 1 min 00 s for a model (rate limit): 2 pauses" in lines
+    assert "00:20 UTC: waited 50.0 s for a model (rate limit): 2 pauses" in lines, "and was asked in between"
+    beside = {**WAITS, "at": 30.0, "eval_id": "d0.n0.i1", "seconds": 15.0}
+    _, lines = what_happened(manifest, [BEGAN, WAITS, beside, {**other, "at": 40.0}])
+    assert "00:20 UTC: waited 20.0 s for a model (rate limit): 2 pauses" in lines, "two that waited at the same time"
     tried = {"event": "working", "at": 55.0, "eval_id": "d0.n0.i0", "stage": "implement", "pid": 1}
     assert what_happened(manifest, [BEGAN, WAITS, tried])[0].startswith("**Waits**"), "asked again, and no answer yet"
     assert what_happened(manifest, [BEGAN, WAITS, {**tried, "stage": "test"}])[0].startswith("**Still going on**")
@@ -241,6 +245,14 @@ def test_the_first_line_says_that_a_search_is_paused_or_that_nobody_builds_it(ma
     resumed = {"event": "resumed", "at": 35.0}
     assert what_happened(manifest, [BEGAN, paused, resumed])[0].startswith("**Still going on**")
     assert what_happened(manifest, [BEGAN, ended])[0].startswith("**Not at its end**: no build of it runs")
+
+
+def test_what_was_begun_again_is_counted_once_and_what_was_only_kept_back_is_not(manifest: dict[str, Any]) -> None:
+    started, requeued = ({"event": name, "at": 20.0, "pid": 1} for name in ("started", "requeued"))
+    events = [{**event, "eval_id": slot} for slot in ("a", "a", "b") for event in (started, requeued)]
+    events += [{**started, "eval_id": "c"}, {**requeued, "eval_id": "c", "begun": False}]
+    assert "- 2 evaluations begun again: a, b" in what_happened(manifest, [BEGAN, *events])[1]
+    assert {name: life["attempt"] for name, life in lives_of(events).items()} == {"a": 2, "b": 1, "c": 0}
 
 
 def test_what_happened_is_in_the_order_of_time_not_of_the_log(manifest: dict[str, Any]) -> None:

@@ -333,7 +333,10 @@ def test_what_is_left_of_a_wider_search_is_no_stranger(project: Project) -> None
     project.spec("x", spec.replace("ideas_per_node: 2", "ideas_per_node: 1"))
     assert project.call("run", "x").code == 0
     assert (project.root / "runs/x/eval/d0.n0.i1").exists()
+    for path in ("eval/d0.n0.i0/review_round_2.md", "node_ideas/d0.n0/idea_000.calls.jsonl"):  # of other roles
+        project.write(f"runs/x/{path}", "")
     assert problems(project) == []
+    assert project.call("replay", "x").out == "x: 7 decisions: 7 the same again\n", "of what it decides now"
 
 
 def test_a_manifest_of_an_older_version_is_told_in_one_line_and_is_no_problem(search: Project) -> None:

@@ -165,9 +165,9 @@ def _paired_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Chec
     mean, least = it["mean"], paired.smallest_effect
     own = partial(_own_direction, rules, rules.primary)
     more, fewest = ("more than ", "at least") if own(1.0) > 0 else ("less than ", "at most")
-    side = f"{fewest} {own(least):g}" if least else f"{more}0"
+    side = f"{fewest} {own(least):g}" if least else "any gain"
     what = f"{rules.primary} {own(mean):+.6g}, {side} is worth having"
-    lacking = f"{'' if least else more}{own(least - mean):+.6g}"
+    lacking = f"{'' if least else more}{own(least - mean):+.6g}" if least or mean else "any gain"
     yield _explained("effect", mean >= least and mean > 0, _numbers(what, mean, least, least - mean, lacking))
     for guard in it["guards"]:
         yield _explained(f"guard {guard['name']}", guard["verdict"] == PASSED, _guard_numbers(rules, guard))
@@ -225,9 +225,10 @@ def explain_step(name: str, record: Mapping[str, Any]) -> Iterator[CheckExplanat
     if record["status"] == beam.SKIPPED:
         yield CheckExplanation(name, None, "not come to")
     elif record["status"] == beam.COMPLETED:
-        yield CheckExplanation(name, True, "ended well")
-    elif record["why"].startswith(VOID):
-        yield CheckExplanation(name, False, record["why"], needs="a change that leaves alone what is protected")
+        partial = record.get("partial")
+        yield CheckExplanation(name, True, f"kept though its coder failed: {partial}" if partial else "ended well")
+    elif record["why"].startswith(VOID):  # before the command of that step, or while it ran
+        yield CheckExplanation("protected", False, record["why"], needs="a change that leaves alone what is protected")
     else:
         status = record.get("exit")
         needs = f"an end with 0, not with {status}" if status else ""

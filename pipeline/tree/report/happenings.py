@@ -6,7 +6,6 @@ Logs from before builds were events tell of the rest alone."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -52,12 +51,14 @@ ENDS_WAITS = {EVENT_BUILD, EVENT_BUILD_ENDED, EVENT_STOPPED}
 
 class WaitSpan(NamedTuple):
     """A time for which something was out.  `until`: when that was over, None while it goes on; `next_try`: at last;
-    `waiting`: the evaluations that have not got on, of which an empty one is the start."""
+    `paused`: seconds of that for which anybody waited, each counted once; `waiting`: the evaluations that have not got
+    on, of which an empty one is the start."""
 
     kind: str
     since: float
     tries: int
     next_try: float
+    paused: float
     until: float | None
     waiting: frozenset[str]
 
@@ -72,16 +73,17 @@ def wait_spans(events: Sequence[Event]) -> list[WaitSpan]:
             kind, who = str(event.get("kind", "model")), frozenset([event.get("eval_id") or ""])
             if kind not in now:
                 now[kind] = len(spans)
-                spans.append(WaitSpan(kind, at, 0, at, None, who))
-            span, next_try = spans[now[kind]], at + float(event.get("seconds") or 0.0)
-            spans[now[kind]] = span._replace(
-                tries=span.tries + 1, next_try=max(span.next_try, next_try), waiting=span.waiting | who
-            )
+                spans.append(WaitSpan(kind, at, 0, at, 0.0, None, who))
+            span = spans[now[kind]]
+            next_try = max(span.next_try, at + float(event.get("seconds") or 0.0))
+            paused = span.paused + next_try - min(next_try, max(span.next_try, at))
+            spans[now[kind]] = WaitSpan(kind, span.since, span.tries + 1, next_try, paused, None, span.waiting | who)
             continue
         for kind, place in [*now.items()]:
             span = spans[place]
             if name in ENDS_WAITS or (span.waiting & {event.get("eval_id"), ""} and _got_on(event)):
-                spans[place] = span._replace(until=at, waiting=frozenset())
+                cut = max(0.0, span.next_try - at)  # whoever got on before then waited no longer
+                spans[place] = span._replace(until=at, paused=max(0.0, span.paused - cut), waiting=frozenset())
                 del now[kind]
     return spans
 
@@ -137,7 +139,7 @@ def _waits(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
         if span.until is None:
             how = f"waits for {_what(span.kind)}: {tries} up to now, next try at {moment(span.next_try)}"
         else:
-            how = f"waited {duration(max(0.0, span.until - span.since))} for {_what(span.kind)}: {tries}"
+            how = f"waited {duration(span.paused)} for {_what(span.kind)}: {tries}"
         yield span.since, f"{moment(span.since)}: {how}"
 
 
@@ -171,9 +173,9 @@ def _single_events(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
 
 
 def _sums(events: Sequence[Event]) -> Iterator[str]:
-    again = Counter(event["eval_id"] for event in events if event.get("event") == EVENT_REQUEUED)
+    again = {event["eval_id"] for event in events if event.get("event") == EVENT_REQUEUED and event.get("begun", True)}
     if again:
-        yield f"{plural(sum(again.values()), 'evaluation')} begun again: {join_names(sorted(again))}"
+        yield f"{plural(len(again), 'evaluation')} begun again: {join_names(sorted(again))}"
 
 
 def _time(event: Event) -> float:

@@ -31,6 +31,8 @@ def idea_line(run: str, entry: Entry, primary: str, recalled: bool = False) -> s
         parts.append(f"{clip_text(primary, 24)} {format_change(measured['before'], measured['after'])}")
     if scores and (evidence := scores["recommendation"]["evidence"]):
         parts.append(f"p {format_chance(evidence['p'])}")
+    if entry["partial"]:
+        parts.append("partial")
     if spent and (spent["usd"] or spent["unknown_calls"]):
         parts.append(format_money(spent["usd"], spent["unknown_calls"], "${:.4g}"))
     if spent and spent["seconds"]:

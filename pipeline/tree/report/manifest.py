@@ -157,6 +157,7 @@ class _Evaluation:
             "review_round_files": [self._path(f"review_round_{n}.md") for n in range(1, rounds + 1)],
             "change": {name: made[name] for name in ("files", "insertions", "deletions")} if commit else None,
             "left_out": made.get("left_out") or [],
+            "partial": made.get("partial"),
         }
 
     def _result_fields(self) -> Record:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import zip_longest
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ from pipeline.core.recipe import reads_of, same_request, writes_of
 from pipeline.git.command import GitProblem
 from pipeline.store.files import file_sha256, read_bytes
 from pipeline.store.receipts import Receipts
-from pipeline.tree.rules.positions import own_name
+from pipeline.tree.rules.positions import is_of_search, own_name
 from pipeline.tree.run.decisions import DECIDERS, Decider
 from pipeline.tree.run.run_repo import open_as_is
 
@@ -78,12 +78,18 @@ class ReplayJob(NamedTuple):
     writes: Mapping[str, Sequence[str]]
 
 
-def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list[ReplayedDecision]:
-    """Replay all decisions of a run; `recipes`: of the targets by today's spec, to tell edits."""
+def replay_decisions(
+    run: str, planned: Collection[str], recipes: Mapping[str, Any] | None = None
+) -> list[ReplayedDecision]:
+    """Replay the decisions of a search as it is `planned`: by targets that it no longer has, nothing is decided.
+
+    `recipes`: of the targets by today's spec, to tell edits."""
     decisions: list[RecordedDecision] = []
     made: dict[str, str] = {}
     receipts, stages = Receipts(run), {decider.code.partition("/")[0]: stage for stage, decider in DECIDERS.items()}
     for name in receipts.names():
+        if is_of_search(name) and name not in planned:
+            continue
         if receipt := receipts.receipt(name):
             made |= receipt.outputs
             if stage := stages.get(receipt.recipe["stage"].partition("/")[0]):

@@ -70,7 +70,12 @@ def value_text(value: object) -> str:
 
 _IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
 _DEPTH = re.compile(r"/depths/([0-9]+)")
-_POSITION = re.compile(r"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|(?<=/depths/)[0-9]+|(?<=/idea_)[0-9]+|(?<=/rows/)[0-9]+")
+_NUMBERED = "|".join(f"(?<=/{name})[0-9]+" for name in ("depths/", "idea_", "review_round_", "rows/"))
+_POSITION = re.compile(rf"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|{_NUMBERED}")
+
+
+# Forms of files that a target of this spec may have written by an earlier one: by turns, with a reviewer, with a model.
+_EARLIER = ("eval/*/proposed.json", "eval/*/review_round_*.md", "node_ideas/*/idea_*.calls.jsonl")
 
 
 def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -100,6 +105,11 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
         found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in shape.places(depth + 1)]
     return found | {"validate": ["report"]}
+
+
+def planned_targets(run: str, config: Mapping[str, Any]) -> set[str]:
+    """Names of the targets that make the records of a search of this configuration."""
+    return {f"{run}:{name}" for names in expected_targets(config).values() for name in names}
 
 
 def _root_sweep_names(config: Mapping[str, Any]) -> Iterable[str]:
@@ -141,15 +151,17 @@ def check_files(run: str, outputs: Mapping[str, str], lacking: list[str]) -> Che
     return check_of("files as their targets wrote them (sha256)", len(outputs) + len(lacking), faults)
 
 
-def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[str, Any]) -> Check:
-    """Check for files of others.  Files from when the search had a wider shape are its own: it may have it again."""
-    top = f"runs/{run}"
+def check_foreign_files(run: str, outputs: Collection[str], config: Mapping[str, Any]) -> Check:
+    """Check for files of others.  Those that only an earlier spec wanted are its own: it may want them again."""
+    top, receipts = f"runs/{run}", Receipts(run)
+    left = (receipts.receipt(name) for name in {*receipts.names()} - planned_targets(run, config))
+    outputs = {*outputs, *(path for receipt in left if receipt for path in receipt.outputs)}
     # worktrees of nodes have folders, also those of empty places
     folders = {f"{top}/{NODES}", *(f"{top}/{NODES}/{place}" for place in shape_of(config).all_places())}
     for path in outputs:
         while (path := os.path.dirname(path)) and path != top:
             folders.add(path)
-    forms = {*map(_form, outputs), *map(_form, folders)}
+    forms = {*map(_form, outputs), *map(_form, folders), *(f"{top}/{form}" for form in _EARLIER)}
     events = read_events(RunLayout(run).of_run(EVENTS))
     positions = {event[name] for event in events for name in ("eval_id", "node_id") if event.get(name)}
     found = [

@@ -33,6 +33,9 @@ MOST_WHY = 1000  # of a reason below a table, of which candidates choose the wor
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
 
+UNFINISHED = "unfinished"
+TOOK = "took, s"  # not `seconds`, as a metric may be called
+
 Manifest = Mapping[str, Any]
 
 
@@ -115,9 +118,9 @@ def evaluation_table(manifest: Manifest, rows: Mapping[str, Manifest]) -> list[s
     config = manifest["run_config"]
     paired = config["method"] == PAIRED
     header = ["slot", "idea", "outcome", "verdict" if paired else "grade", clip_text(config["primary"], NAME_WIDTH)]
-    header += ["p" if paired else "score", "seconds", "cost"]
+    header += ["p" if paired else "score", TOOK, "cost"]
     lines = [[slot, *_row(each, paired)] for slot, each in rows.items()]
-    table = markdown_table(header, lines, right=("p", "score", "seconds", "cost"), flexible=["idea"])
+    table = markdown_table(header, lines, right=("p", "score", TOOK, "cost"), flexible=["idea"])
     details = [f"- {slot}: {'; '.join(_details(each, config))}." for slot, each in rows.items() if not each["empty"]]
     return [*table, *(["", *details] if details else [])]
 
@@ -168,6 +171,8 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
         yield from _best_config(each, sum(found[side] for side in ("better", "worse", "same")))
     if wrong := [defect.partition(";")[0] for defect in each["idea_defects"]]:
         yield f"tried though its text is not in the agreed form: {table_cell(clip_text(', '.join(wrong), WHY_WIDTH))}"
+    if each["partial"]:
+        yield f"kept though its coder failed: {table_cell(clip_text(each['partial'], WHY_WIDTH))}"
     if left := each["left_out"]:
         yield f"left out of the candidate: {table_cell(clip_text(join_names(left), WHY_WIDTH))}"
     if each["attempt"]:
@@ -185,11 +190,22 @@ def _best_config(each: Manifest, configs: int) -> Iterator[str]:
         yield best.text if best.disagrees else f"{best.gain:+.4g} at the best config {best.config}"
 
 
+def depth_counts(manifest: Manifest) -> dict[str, Manifest]:
+    """The counts of each depth that the search came to.  Slots of places without a node are none that were skipped."""
+    progress, names = manifest["state"]["depth_progress_by_depth"], (*FINAL_STATUSES, UNFINISHED)
+    ends: dict[str, Counter[str]] = {depth: Counter() for depth in progress}
+    for each in manifest["evaluations"].values():
+        if each["empty"] != NO_NODE:
+            ends[str(each["depth"])][each["status"] if each["status"] in FINAL_STATUSES else UNFINISHED] += 1
+    came_to = [depth for depth, counts in ends.items() if counts or depth == "0"]
+    return {depth: {**progress[depth], **{name: ends[depth][name] for name in names}} for depth in came_to}
+
+
 def progress_table(manifest: Manifest) -> list[str]:
     """The counts of each depth; of each reason for an empty slot the first one in full."""
-    names, rows = ("planned", "assigned", "completed", "failed", "skipped", "unfinished", "promoted"), []
+    names, rows = ("planned", "assigned", *FINAL_STATUSES, UNFINISHED, "promoted"), []
     reasons: list[str] = []
-    for depth, counts in manifest["state"]["depth_progress_by_depth"].items():
+    for depth, counts in depth_counts(manifest).items():
         why: dict[str, str] = {}
         for each in manifest["evaluations"].values():
             if each["depth"] == int(depth):
@@ -320,8 +336,7 @@ def _opening(manifest: Manifest, best: str, is_building: bool = True) -> list[st
     running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
     reason = state["stop_reason"]
     stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, is_building)
-    depths = state["depth_progress_by_depth"].values()
-    names = ("completed", "failed", "skipped", "unfinished")
+    depths, names = depth_counts(manifest).values(), (*FINAL_STATUSES, UNFINISHED)
     counts = ", ".join(f"{sum(each[name] for each in depths)} {name}" for name in names)
     return [
         *([DRY_RUN_NOTE, ""] if config["dry_run"] else []),
@@ -384,7 +399,7 @@ def _remarks(manifest: Manifest) -> Iterator[str]:
 
 def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
     evaluations = manifest["evaluations"].items()
-    for depth in manifest["state"]["depth_progress_by_depth"]:
+    for depth in depth_counts(manifest):
         here = {name: each for name, each in evaluations if each["depth"] == int(depth)}
         rows = {name: each for name, each in here.items() if each["empty"] not in SILENT_REASONS}
         yield f"Evaluations at depth {depth}", [*evaluation_table(manifest, rows), *_cascade_lines(manifest, rows)]

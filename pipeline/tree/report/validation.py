@@ -152,9 +152,9 @@ def _limit_mistake(name: str, manifest: Manifest) -> str:
     return f"{left:g} {name} are left" if enough else ""
 
 
-def check_decisions(run: str, without: Collection[str]) -> Check:
+def check_decisions(run: str, config: Mapping[str, Any], without: Collection[str]) -> Check:
     """Make all decisions again; `without`: paths of missing or changed records, which other checks have named."""
-    decisions = replay_decisions(run)
+    decisions = replay_decisions(run, storage.planned_targets(run, config))
     faults = [
         (
             f"{path}: {where}",
@@ -194,7 +194,7 @@ def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = No
         whole,
         storage.check_foreign_files(run, outputs, config),
         *storage.check_repository(manifest, all_known),
-        check_decisions(run, unreliable),
+        check_decisions(run, config, unreliable),
         *(check_consistency(manifest) if all_known else [NOT_LOOKED_AT]),
     ]
     if stored is not None:

@@ -113,6 +113,11 @@ def sweep_part(target: str) -> str:
     return next((part for part in own_name(target).split(".") if part in (FIRST_PART, REST_PART, HOLDOUT_PART)), "")
 
 
+def is_of_search(target: str) -> bool:
+    """False for targets that measure the root once more, or what is held out."""
+    return not calibration_name(target) and sweep_part(target) != HOLDOUT_PART
+
+
 def slot_of(target: str) -> EvalSlot:
     """The slot of a target that every slot has."""
     slot = position(target)

@@ -275,6 +275,8 @@ def note_event(lives: dict[str, Life], event: Mapping[str, Any]) -> None:
     changes: Life = {"task_state": TASK_STATES.get(kind, life["task_state"])}
     if kind in (EVENT_QUEUED, EVENT_REQUEUED):
         changes |= {**dict.fromkeys(LIFE_TIMES), "queued_at": at, "worker_pid": None}
+        if life["task_state"] == RUNNING and not event.get("begun", True):
+            changes["attempt"] = life["attempt"] - 1
     elif kind == EVENT_STARTED:
         times = {"started_at": at, "finished_at": None, "scored_at": None}
         changes |= {**times, "worker_pid": event["pid"], "attempt": life["attempt"] + 1}
