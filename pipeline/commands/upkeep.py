@@ -227,6 +227,8 @@ def _search_notes(
     yield from [] if os.path.samefile(folder, ".") else [f"  cd {shlex.quote(folder)}"]
     yield f"  coppice plan {SEARCH}      # what it would do; starts from the last commit, so commit what is not yet"
     yield f"  coppice {SEARCH}           # do it"
+    if program.timed:
+        yield f"  coppice calibrate {SEARCH}  # before a model is paid: is this machine equally fast at all times?"
 
 
 def _hidden_paths(folder: str, files: Iterable[str]) -> list[str]:

@@ -79,6 +79,7 @@ def test_a_first_search_is_made_for_what_is_there(tmp_path: Path, shape: str) ->
     said = init(folder, "--kind", "tree")
     assert (said.returncode, said.stderr) == (0, "")
     assert f"found: {words}" in said.stdout
+    assert ("coppice calibrate search" in said.stdout) is metric.startswith("seconds")
     assert "check search/measure.py: it is run as it is, without arguments and input" in said.stdout
     spec = (folder / "specs/search.yaml").read_text()
     assert metric in spec
