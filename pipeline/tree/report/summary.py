@@ -24,11 +24,11 @@ from pipeline.tree.report.markdown import (
 )
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
-from pipeline.tree.rules.beam import COMPLETED, FINAL_STATUSES, rank_numbers
+from pipeline.tree.rules.beam import COMPLETED, FAILED, FINAL_STATUSES, rank_numbers
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN, BestConfig
 from pipeline.tree.run.records import QUEUED, RUNNING
 
-IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
+IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH, REASON_WIDTH = 48, 100, 20, 24  # characters
 MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
@@ -148,6 +148,8 @@ def outcome_text(each: Manifest) -> str:
         return str(each["empty"])
     if to := promoted_place(each):
         return f"promoted: {to}"
+    if each["status"] == FAILED and each["error"]:
+        return f"failed: {clip_text(each['error']['why'], REASON_WIDTH)}"
     return str(each["outcome"] or ("not yet" if each["status"] in FINAL_STATUSES else each["task_state"]))
 
 
