@@ -259,8 +259,10 @@ class Maker:
     ) -> OSError | None:
         """Store the result from its places as soon as there is room; it is recorded before, since that may take hours.
 
-        So a kill meanwhile costs nothing that was paid.  Nobody recalls the result then, but here it is fresh."""
-        self.with_room(target, lambda: self.receipts[target.run].append([done_line(target.name, receipt)]))
+        So a kill meanwhile costs nothing that was paid.  Nobody recalls the result then, but here it is fresh.  A disk
+        without room for the record either is met again where the target is handed in: the stage is not run again."""
+        with suppress(OSError):
+            self.receipts[target.run].append([done_line(target.name, receipt)])
         pauses, left = Pauses(target.limits.patience or 0.0), fault
         with suppress(BuildStopping):
             while left.errno in NO_ROOM and self._await_room(target, describe_unwritten(left), pauses):

@@ -126,7 +126,7 @@ class AnswerCommand(NewCommand):
             if len(args) != 2:
                 raise InvalidCommand("answer: --give-up goes with a run and a slot such as d0.n0.i0, and no file")
             with lock_runs([plan.run]):
-                put = kind.give_up(plan.run, args[1])
+                put = kind.give_up(plan.run, plan.targets, args[1])
             print_result(put, [f"{plan.run}:{args[1]}: given up; `coppice {plan.run}` goes on"], params["json"])
             return 0
         if len(args) < 3:

@@ -301,9 +301,8 @@ def _tree_of(
         _take_in_repositories(worktree, index)
     with _candidate_problems("the files cannot be committed"):
         large = _too_large(worktree, index, seen.rules) if seen.may_be_large else []
-    if check:
-        _show_new(worktree, index, {*_new_files(worktree, index, seen.rules)} - {*large}, check)
-    with _candidate_problems("the files cannot be committed"):
+        if check:
+            _show_new(worktree, index, {*_new_files(worktree, index, seen.rules)} - {*large}, check)
         paths = [f":(exclude,top,literal){name}" for name in large]
         adding = ("add", "--all", *(["--", ":(top)", *paths] if paths else []))
         worktree.git(*_excluding(worktree, seen.rules), *adding, index=index)
@@ -407,6 +406,8 @@ def _candidate_problems(what: str = "the patch does not apply") -> Iterator[None
     """Blame the candidate for what git refuses."""
     try:
         yield
+    except CandidateProblem:
+        raise
     except GitProblem as problem:
         raise CandidateProblem(f"{what}: {problem}") from problem
 

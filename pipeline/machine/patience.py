@@ -62,9 +62,11 @@ def pause_after(tries: int, first: float = FIRST_PAUSE) -> float:
 def trouble_after(before: Trouble | None, refusal: RefusedTry, now: float, patience: float) -> Trouble:
     """Knowledge of a service after one more failure.  The last try is made when patience is over, not earlier."""
     since, tries = (before.since, before.tries + 1) if before else (now, 1)
+    if before and before.refusal.counted and not refusal.counted:
+        since = now
     left = since + patience - now
     is_over = left <= 0 and not (refusal.counted and patience)
-    if is_over or (refusal.after is not None and refusal.after > left):
+    if is_over or (refusal.after is not None and refusal.after > max(left, patience * refusal.counted)):
         return Trouble(since, tries, now, refusal, over=True)
     own = pause_after(tries, FIRST_PAUSE if refusal.after is None else FIRST_ASKED_PAUSE)
     pause = max(refusal.after or 0.0, min(own, left) if left > 0 else own)
@@ -174,8 +176,10 @@ class Service:
 
     def note_hopeless(self) -> None:
         """Note a question that may not be tried again: one may be to blame itself, two in a row are not."""
-        self._hopeless += 1
-        if self._hopeless > 1:
+        with self._lock:
+            self._hopeless += 1
+            hopeless = self._hopeless
+        if hopeless > 1:
             self.give_up()
 
     def give_up(self) -> None:

@@ -153,7 +153,10 @@ ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC
 # In the environment of every command, so that what a killed build leaves behind can be found and ended.
 MARK = "COPPICE_FOLDER"
 KILL_AFTER = 3.0
-_LOGIN = re.compile(r"[\w+.-]+://(?P<name>[^/@:]*):?(?P<password>[^/@]*)@")
+# Secrets in a setting: the values behind the question mark of an address, and those of keys in a JSON text.
+_NAMED_SECRET = re.compile(
+    r"""[?&][^=&#{"]*=([^&#"]+)|"[^"]*(?:key|token|secret|password)[^"]*"\s*:\s*"([^"]+)""", re.I
+)
 IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 
@@ -169,10 +172,14 @@ def set_variables(names: Iterable[str]) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def _password_in(address: str) -> str:
-    """The password in an address; what stands there alone is one."""
-    match = _LOGIN.match(address)
-    return match["password"] or match["name"] if match else ""
+def _secrets_in(setting: str) -> list[str]:
+    """The password in an address, where what stands there alone is one, and values that their names say are secret."""
+    found = [query or value for query, value in _NAMED_SECRET.findall(setting)]
+    login, is_there, _ = (setting.partition("://")[2] or setting).rpartition("@")
+    if is_there and not setting.lstrip().startswith("{"):
+        name, _, password = login.partition(":")
+        found.append(password or name)
+    return [each for each in found if each]
 
 
 class Environment(NamedTuple):
@@ -213,12 +220,16 @@ class Processes:
     def environment(
         self, run: str, fixed: Mapping[str, str], passed: Sequence[str], plain: Sequence[str] = ()
     ) -> Environment:
-        """Environment of a step of `run`.  Values of `passed` are secrets; of `plain`, addresses and settings, only the
-        password in an address is one."""
+        """Environment of a step of `run`.  Values of `passed` are secrets; of `plain`, addresses and settings, only
+        passwords and keys in them are."""
         secrets, settings = set_variables(passed), set_variables(plain)
         variables = {**self._base, **settings, **secrets, **fixed, MARK: self._marks[run]}
-        passwords = {name: each for name, value in settings.items() if (each := _password_in(value))}
-        return Environment(variables, {**passwords, **secrets})
+        found = {
+            f"{name} {n}" if n else name: each
+            for name, value in settings.items()
+            for n, each in enumerate(_secrets_in(value))
+        }
+        return Environment(variables, {**found, **secrets})
 
     def run(
         self,

@@ -50,12 +50,12 @@ FEW = 50
 class Receipts:
     """Records of the targets of one run.  Lines are looked up when asked for: most builds ask for few.
 
-    Many threads may ask; one appends."""
+    Many threads may ask and append."""
 
     def __init__(self, run: str) -> None:
         self.path = self.path_of(run)
         self._fd: int | None = None
-        self._mutex = Lock()
+        self._mutex, self._appending = Lock(), Lock()
         self._at: dict[str, dict[str, tuple[int, int]]] = {}
         self._indexed = False
         self._torn = False  # the file may end within a line
@@ -151,6 +151,10 @@ class Receipts:
 
     def append(self, lines: Iterable[ReceiptLine]) -> None:
         """Append lines: they survive a kill from here on, and a power cut after the next `sync`."""
+        with self._appending:
+            self._append(lines)
+
+    def _append(self, lines: Iterable[ReceiptLine]) -> None:
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._torn = True

@@ -16,7 +16,7 @@ from pipeline.errors import SpecError
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import apply_to_tree, index_of_commit
 from pipeline.machine.lock import is_locked
-from pipeline.models.calls import CALLS_FILE, Calls
+from pipeline.models.calls import CALLS_FILE, Calls, DamagedCall
 from pipeline.models.complaints import REFUSAL_STATUS
 from pipeline.models.contract import FREE
 from pipeline.store.files import write_whole
@@ -130,12 +130,18 @@ def awaited(run: str, targets: Sequence[Target], slot: str = "") -> Sequence[Map
     config = planned_config(targets)
     if MANUAL not in (config["backends"]["ideas"], config["backends"]["coder"]):
         raise SpecError(f"answer: {run} has no role with `backend: manual`; nobody is waited for")
-    slots = shape_of(config).all_slots()
-    if slot and slot not in map(str, slots):
-        raise SpecError(f"answer: {run} has no slot '{slot}'; it would be like {slots[0]}")
+    slots = _checked_slots(run, config, slot)
     folders = {target.name: dict(target.reads) for target in targets if target.stage in ("idea", "by_hand")}
     wanted = [each for each in slots if slot in ("", str(each))]
     return [each for place in wanted for each in _awaited_at(run, folders, place)]
+
+
+def _checked_slots(run: str, config: Mapping[str, Any], slot: str) -> Sequence[EvalSlot]:
+    """All slots of a search; one that is named has to be among them."""
+    slots = shape_of(config).all_slots()
+    if slot and slot not in map(str, slots):
+        raise SpecError(f"answer: {run} has no slot '{slot}'; it would be like {slots[0]}")
+    return slots
 
 
 def _awaited_at(run: str, reads: Mapping[str, Mapping[str, Sequence[str]]], slot: EvalSlot) -> Iterator[Record]:
@@ -170,11 +176,15 @@ def answer(run: str, targets: Sequence[Target], slot: str, content: bytes, file:
     return wanted
 
 
-def give_up(run: str, slot: str) -> Mapping[str, Any]:
+def give_up(run: str, targets: Sequence[Target], slot: str) -> Mapping[str, Any]:
     """Make the question of a slot that never got an answer the idea's own failure; no build of the run may go on."""
+    _checked_slots(run, planned_config(targets), slot)
     for name in ("implement", "idea"):
         calls = Calls(f"{folder(run)}/calls/{slot}.{name}")
-        last = next(reversed(calls.read_all()), None)
+        try:
+            last = next(reversed(calls.read_all()), None)
+        except DamagedCall as error:
+            raise SpecError(f"answer: {error}") from error
         if last and not last.is_settled:
             why = f"given up by a person: {last.error}"
             calls.append(last._replace(exit=REFUSAL_STATUS, error=why, usage=FREE, seconds=0.0))

@@ -25,6 +25,14 @@ class Said(NamedTuple):
     err: str
 
 
+def call_in(folder: Path, *words: str) -> Said:
+    """`coppice` in a folder, within this process."""
+    with chdir(folder), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main(list(words))
+    gc.enable()  # `main` turns it off, since its process is about to end
+    return Said(code, out.getvalue(), err.getvalue())
+
+
 class Project:
     """Files, specs, and the `coppice` command run there."""
 
@@ -62,10 +70,7 @@ class Project:
 
     def call(self, *words: str) -> Said:
         """The same within this process, where a process of its own is not the point."""
-        with chdir(self.root), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-            code = main(list(words))
-        gc.enable()  # `main` turns it off, since its process is about to end
-        return Said(code, out.getvalue(), err.getvalue())
+        return call_in(self.root, *words)
 
     def popen(self, *words: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

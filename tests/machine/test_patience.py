@@ -117,8 +117,11 @@ def test_calls_that_are_counted_take_no_patience_unless_there_is_none() -> None:
     second = trouble_after(first, late, 3600.0, 99.0)
     assert not second.over
     assert second.until > 3600.0
-    assert trouble_after(first, late._replace(counted=False), 3600.0, 99.0).over
+    lost = RefusedTry("network", "lost")
+    assert trouble_after(trouble_after(None, lost, 0.0, 99.0), lost, 3600.0, 99.0).over
     assert trouble_after(None, late, 0.0, 0.0).over
+    overload = trouble_after(second, RefusedTry("overload", "503"), 3700.0, 99.0)
+    assert (overload.over, overload.since) == (False, 3700.0)
 
 
 def test_one_question_without_an_answer_gives_no_service_up_but_two_in_a_row_do(job: Callable[..., Job]) -> None:

@@ -457,6 +457,23 @@ def test_only_keys_are_removed_from_an_answer(desk: CallContext, monkeypatch: py
     assert "proxy-word" not in Path("log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("HTTPS_PROXY", "me:pass/w@rd@proxy:3128", "pass/w@rd"),
+        ("OPENAI_BASE_URL", "https://host/v1?version=2&api-key=abcd-1234", "abcd-1234"),
+        ("OPENCODE_CONFIG_CONTENT", '{"provider": {"x": {"options": {"apiKey": "abcd-1234"}}}}', "abcd-1234"),
+    ],
+)
+def test_keys_within_settings_are_removed_too(
+    desk: CallContext, monkeypatch: pytest.MonkeyPatch, name: str, value: str, secret: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    event = {"type": "text", "part": {"type": "text", "text": f"it is {secret}"}}
+    assert secret not in told("opencode", json.dumps(event), desk=desk).text
+    assert secret not in Path("log").read_text()
+
+
 def test_litter_that_cannot_be_removed_costs_no_answer(desk: CallContext) -> None:
     """Somebody still writes into it."""
     Path("writer.py").write_text(

@@ -403,7 +403,8 @@ def test_a_question_that_never_gets_an_answer_keeps_back_its_own_evaluation_alon
     project: Project, model: Callable[..., Model]
 ) -> None:
     server = model()
-    search = search_by(project, server, max_depth=1, max_parallel_evals=1)
+    roles = {"ideas": server.role("ideas"), "coder": server.role("coder", price="free")}
+    search = search_by(project, server, roles=roles, max_depth=1, max_parallel_evals=1)
     asked_first: list[str] = []
 
     def refuse_the_first(n: int, role: str) -> Refusal | None:

@@ -195,7 +195,7 @@ class RoleAsker(NamedTuple):
                 with service.turn(self.job, question.role) as turn:
                     return self._ask_once(question, service, turn, check)
             except BackendUnavailable as problem:
-                if problem.usage != FREE:
+                if problem.usage != FREE or problem.kind in OF_ONE_ANSWER:  # a person may give up such a question
                     self.keep(failed_call(backend, question, problem))
                 elif backend["backend"] in PAID:
                     self.when_room(question.role, self.calls.note_unpaid)

@@ -223,7 +223,7 @@ class _Work:
             unchanged = self._patch(before)
             values = {"idea": self.idea, "plan": plan, "review": objection}
             answer = self._code_once(worktree, self._prompt("coder", before.tree, values), unchanged)
-            found = self._read(answer) if answer.patch == unchanged else AnswerChange()
+            found = self._read(answer, before.tree) if answer.patch == unchanged else AnswerChange()
             if found.is_empty and (answer.patch != unchanged or not only_writes):
                 return answer
             state = _CodeState(self.repo.path, self.parent, before.commit, self.protected)
@@ -238,9 +238,10 @@ class _Work:
                 raise CandidateProblem("; ".join(mistakes))
             repairs, objection = repairs - 1, repair_text(review, answer.text, mistakes)
 
-    def _read(self, answer: Answer) -> AnswerChange:
+    def _read(self, answer: Answer, tree: str) -> AnswerChange:
+        """The change in an answer about the files of a tree."""
         only_writes = context_tokens(self.asking.roles["coder"]) > 0
-        return read_answer(answer.text, only_writes, tree_entries(self.repo.path, self.tree) if only_writes else ())
+        return read_answer(answer.text, only_writes, tree_entries(self.repo.path, tree) if only_writes else ())
 
     def _prompt(self, role: str, tree: str, values: Mapping[str, str]) -> str:
         return self.asking.prompt(role, self.known.of_role(role, tree, values))
@@ -283,7 +284,7 @@ class _Work:
         question, coder = self.asking.question("coder", prompt, worktree.path), self.asking.roles["coder"]
 
         def check(answer: Answer) -> None:
-            has_patch = answer.patch or not self._read(answer).is_empty
+            has_patch = answer.patch or not self._read(answer, self.tree).is_empty
             if answer.trouble and not has_patch and self._whole_change(worktree) == before:
                 raise answer.trouble
 
