@@ -192,13 +192,6 @@ class Candidate(NamedTuple):
         return self.files == 0
 
 
-def commit_worktree(worktree: Worktree, parent: str, message: str, rules: Leavings = LEAVINGS) -> Candidate:
-    """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did.
-
-    New junk and new files that are too large are left out."""
-    return commit_without_leavings(worktree, parent, message, rules)[0]
-
-
 def commit_without_leavings(
     worktree: Worktree,
     parent: str,
@@ -206,9 +199,10 @@ def commit_without_leavings(
     rules: Leavings = LEAVINGS,
     check: Callable[[bytes], object] | None = None,
 ) -> tuple[Candidate, list[str]]:
-    """Commit a worktree; with the new folders of junk and the new files that are left out for their size.
+    """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did.
 
-    `check` sees what is new before any of it is written, and may raise CandidateProblem."""
+    With the new folders of junk and the new files that are left out for their size.  `check` sees what is new before
+    any of it is written, and may raise CandidateProblem."""
     with _scratch_path(worktree.admin) as index:
         seen = _Survey(rules)
         tree, large = _tree_of(worktree, checked_sha(parent), index, seen, check)

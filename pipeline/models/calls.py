@@ -117,7 +117,7 @@ def parse_call(line: bytes, where: str) -> Call:
         is_call = all(type(record[name]) is kind for name, kind in FIELD_TYPES.items()) and None not in amounts
         b64decode(record["patch"], validate=True)
         left_out = tuple(record["left_out"])
-        if is_call and all(isinstance(name, str) for name in left_out):
+        if is_call and not isinstance(record["left_out"], str) and all(isinstance(name, str) for name in left_out):
             return Call(**{**record, "usage": usage, "left_out": left_out})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DamagedCall(f"{where}: {_NO_CALL}") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kit.gitting import contents, hostile_user, repository, run_git, sprung, trap, tree_of, write
+from kit.gitting import commit_worktree, contents, hostile_user, repository, run_git, sprung, trap, tree_of, write
 from test_git_worktrees import (
     amid_a_merge,
     closed_folders,
@@ -17,7 +17,7 @@ from test_git_worktrees import (
 )
 
 from pipeline.git.command import CandidateProblem, GitProblem
-from pipeline.git.commits import Candidate, apply_patch, commit_worktree, patch_between, restore_commit
+from pipeline.git.commits import Candidate, apply_patch, patch_between, restore_commit
 from pipeline.git.objects import FileStat, diff_stat, has_commit, tree_hash
 from pipeline.git.refs import pin, pinned_commits, unpin
 from pipeline.git.repository import RootCommit, root_commit

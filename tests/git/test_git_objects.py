@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kit.gitting import OWN, repository, run_git, write
+from kit.gitting import OWN, commit_worktree, repository, run_git, write
 from kit.project import PATIENCE, ROOT
 
 from pipeline.git.command import GitProblem
-from pipeline.git.commits import commit_patch, commit_worktree
+from pipeline.git.commits import commit_patch
 from pipeline.git.objects import has_commit, parent_commit, tree_hash, write_commit, write_object
 from pipeline.git.refs import pin, pinned_commits, unpin
 from pipeline.git.repository import RootCommit, root_commit

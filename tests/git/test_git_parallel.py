@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kit.gitting import OWN, contents, repository, run_git, write
+from kit.gitting import OWN, commit_worktree, contents, repository, run_git, write
 from kit.project import PATIENCE, ROOT
 
-from pipeline.git.commits import commit_worktree
 from pipeline.git.refs import pin, pinned_commits
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktrees, path_digest
@@ -25,7 +24,7 @@ FILES = {f"lib{number % 7}/file{number}.py": f"{number}\n" * 20 for number in ra
 WORK = """
 import sys
 from pathlib import Path
-from pipeline.git.commits import commit_worktree as commit_of
+from pipeline.git.commits import commit_without_leavings
 from pipeline.git.refs import pin, unpin
 from pipeline.git.worktrees import Worktrees
 repo, folder, commit, first, last = sys.argv[1:]
@@ -33,7 +32,7 @@ for number in range(int(first), int(last)):
     trees = Worktrees(repo, folder)
     tree = trees.add(f"n{number}", commit)
     Path(tree.path, "idea").write_text(str(number))
-    made = commit_of(tree, commit, f"idea {number}")
+    made, _ = commit_without_leavings(tree, commit, f"idea {number}")
     assert (made.files, made.insertions, made.deletions) == (1, 1, 0), made
     pin(repo, "x", f"n{number}", made.commit)
     trees.remove(f"n{number}")

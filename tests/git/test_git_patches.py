@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit.gitting import repository, run_git, tree_of, write
+from kit.gitting import commit_worktree, repository, run_git, tree_of, write
 from test_git_candidates import BAD, EDITS, FILES, Search, search, search_in
 
 from pipeline.git.command import CandidateProblem, GitProblem
-from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, patch_between, write_tree
+from pipeline.git.commits import Candidate, apply_patch, commit_patch, patch_between, write_tree
 from pipeline.git.objects import has_commit
 from pipeline.git.worktrees import Worktree
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from kit.gitting import contents, hostile_user, repository, run_git, trap, write
+from kit.gitting import commit_worktree, contents, hostile_user, repository, run_git, trap, write
 
 from pipeline.git.command import GitProblem
-from pipeline.git.commits import commit_worktree
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktree, Worktrees
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.git.commits import Candidate, commit_without_leavings
+from pipeline.git.worktrees import Worktree
+
 OWN = {
     "PATH": os.environ["PATH"],
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -132,3 +135,8 @@ def blob(repo: str, name: str) -> bytes:
         ["git", "cat-file", "-p", name], env=OWN | {"GIT_DIR": repo}, capture_output=True, check=False
     )
     return shown.stdout
+
+
+def commit_worktree(worktree: Worktree, parent: str, message: str) -> Candidate:
+    """The commit of a worktree, whatever is left out of it."""
+    return commit_without_leavings(worktree, parent, message)[0]
