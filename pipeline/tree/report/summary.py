@@ -28,7 +28,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, FINAL_STATUSES, rank_num
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN, BestConfig
 from pipeline.tree.run.records import QUEUED, RUNNING
 
-IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH, REASON_WIDTH = 48, 100, 20, 24  # characters
+IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH, REASON_WIDTH = 48, 100, 20, 18  # characters
 MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
@@ -149,8 +149,15 @@ def outcome_text(each: Manifest) -> str:
     if to := promoted_place(each):
         return f"promoted: {to}"
     if each["status"] == FAILED and each["error"]:
-        return f"failed: {clip_text(each['error']['why'], REASON_WIDTH)}"
+        return f"failed: {_short_reason(each['error']['why'])}"
     return str(each["outcome"] or ("not yet" if each["status"] in FINAL_STATUSES else each["task_state"]))
+
+
+def _short_reason(why: str) -> str:
+    """The beginning of a reason, such as `tests` or `checks: look-ahead`; all of it stands below the table."""
+    first, _, rest = why.partition(": ")
+    both = f"{first}: {rest.partition(': ')[0]}"
+    return both if rest and len(both) <= REASON_WIDTH else clip_text(first, REASON_WIDTH)
 
 
 def _details(each: Manifest, config: Manifest) -> Iterator[str]:
