@@ -153,10 +153,9 @@ ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC
 # In the environment of every command, so that what a killed build leaves behind can be found and ended.
 MARK = "COPPICE_FOLDER"
 KILL_AFTER = 3.0
-# Secrets in a setting: the values behind the question mark of an address, and those of keys in a JSON text.
-_NAMED_SECRET = re.compile(
-    r"""[?&][^=&#{"]*=([^&#"]+)|"[^"]*(?:key|token|secret|password)[^"]*"\s*:\s*"([^"]+)""", re.I
-)
+# Secrets in a setting, by their names: behind the question mark of an address, or in a JSON text.
+_SECRET_NAME = r"""[^=&#{"]*(?:key|token|secret|password|sig)[^=&#{"]*"""
+_NAMED_SECRET = re.compile(rf"""[?&]{_SECRET_NAME}=([^&#"]+)|"{_SECRET_NAME}"\s*:\s*"([^"]+)""", re.IGNORECASE)
 IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 

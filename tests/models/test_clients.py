@@ -461,7 +461,7 @@ def test_only_keys_are_removed_from_an_answer(desk: CallContext, monkeypatch: py
     ("name", "value", "secret"),
     [
         ("HTTPS_PROXY", "me:pass/w@rd@proxy:3128", "pass/w@rd"),
-        ("OPENAI_BASE_URL", "https://host/v1?version=2&api-key=abcd-1234", "abcd-1234"),
+        ("OPENAI_BASE_URL", "https://host/v1?api-version=2026-01-31&api-key=abcd-1234", "abcd-1234"),
         ("OPENCODE_CONFIG_CONTENT", '{"provider": {"x": {"options": {"apiKey": "abcd-1234"}}}}', "abcd-1234"),
     ],
 )
@@ -469,8 +469,8 @@ def test_keys_within_settings_are_removed_too(
     desk: CallContext, monkeypatch: pytest.MonkeyPatch, name: str, value: str, secret: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    event = {"type": "text", "part": {"type": "text", "text": f"it is {secret}"}}
-    assert secret not in told("opencode", json.dumps(event), desk=desk).text
+    event = {"type": "text", "part": {"type": "text", "text": f"on 2026-01-31 it is {secret}"}}
+    assert told("opencode", json.dumps(event), desk=desk).text == f"on 2026-01-31 it is [{name}]"
     assert secret not in Path("log").read_text()
 
 
