@@ -159,10 +159,7 @@ def start_search(folder: str, repo: str) -> int:
         raise SpecError(f"init: {there} is there already; nothing was written")
     schema = os.path.normpath(f"{folder}/specs/{SCHEMA}")
     files |= {} if os.path.lexists(schema) else {schema: schema_text(kinds.KINDS)}
-    for path, text in files.items():
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
+    _write_new(files)
     for line in [*(f"wrote {path}" for path in files), *_search_notes(place, folder, program, suite, tested, files)]:
         print(line)
     return 0
@@ -290,6 +287,14 @@ class InitCommand(NewCommand):
         return start_project(folder, params["kind"])
 
 
+def _write_new(files: Mapping[str, str]) -> None:
+    """Write files that are not there yet, with their folders."""
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+
+
 def start_project(folder: str, kind: str) -> int:
     """Make a folder a project, with a first run that works as it is."""
     name, text, beside = FIRST_SPECS[kind]
@@ -303,10 +308,7 @@ def start_project(folder: str, kind: str) -> int:
     notes = []
     if os.path.isfile(f"{folder}/dodo.py"):  # theirs, from before
         notes = [] if b"pipeline.dodo" in Path(f"{folder}/dodo.py").read_bytes() else [OWN_DODO]
-    for path, text in missing.items():
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with open(path, "x", encoding="utf-8") as file:
-            file.write(text)
+    _write_new(missing)
     changed = [*missing, *_git_ignores(folder)]
     notes += ["next:" if changed else "it is a project already; next:"]
     notes += [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]

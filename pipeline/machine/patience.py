@@ -169,13 +169,9 @@ class Service:
             self._trouble = trouble_after_turn(before, self._trouble, refusal, time.monotonic(), patience)
             self._wake()
 
-    @property
-    def out_since(self) -> float:
-        """Time since when it is out; 0 where it works."""
-        return trouble.since if (trouble := self._trouble) else 0.0
-
     def note_hopeless(self) -> None:
-        """Note a question that may not be tried again: one may be to blame itself, two in a row are not."""
+        """Note a question that may not be tried again: one may be to blame itself, two without an answer between are
+        not."""
         with self._lock:
             self._hopeless += 1
             hopeless = self._hopeless

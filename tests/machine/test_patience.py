@@ -176,6 +176,9 @@ def test_a_success_is_the_end_of_it(job: Callable[..., Job]) -> None:
     with service.turn(job(9.0), "coder") as one, service.turn(job(9.0), "coder") as other:
         one.failed(RefusedTry("server", "502", 5.0))
         other.succeeded()
-    assert not service.out_since
+    waits: list[Wait | str] = []
+    with service.turn(job(9.0, waits.append), "coder") as again:
+        again.succeeded()
+    assert not waits
     with service.turn(job(9.0), "coder"):
         pass

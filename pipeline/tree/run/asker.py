@@ -53,18 +53,15 @@ class _Outages:
     """Outages of one question in a row."""
 
     def __init__(self) -> None:
-        self._maybe_paid, self._since = 0, 0.0
+        self._maybe_paid = 0
 
     def check(self, service: Service, problem: BackendUnavailable) -> None:
         """Raise StageOutage where waiting does not help, or was tried often enough."""
         if not problem.kind:
             raise StageOutage(str(problem), MODEL_UNAVAILABLE) from problem
         self._maybe_paid = self._maybe_paid + 1 if problem.kind in OF_ONE_ANSWER else 0
-        if self._maybe_paid == 1:
-            self._since = service.out_since
         if self._maybe_paid == MOST_PAID:
-            if service.out_since == self._since:  # nobody else has got an answer meanwhile
-                service.note_hopeless()
+            service.note_hopeless()
             why = f"{problem}; asked {MOST_PAID} times, as each try may cost"
             raise StageOutage(why, MODEL_UNAVAILABLE) from problem
 
