@@ -177,8 +177,6 @@ def test_a_success_is_the_end_of_it(job: Callable[..., Job]) -> None:
         one.failed(RefusedTry("server", "502", 5.0))
         other.succeeded()
     waits: list[Wait | str] = []
-    with service.turn(job(9.0, waits.append), "coder") as again:
-        again.succeeded()
-    assert not waits
-    with service.turn(job(9.0), "coder"):
+    with service.turn(job(9.0, waits.append), "coder"):
         pass
+    assert not waits
