@@ -60,7 +60,7 @@ TABLES = {
     "tree.md": {
         "## Keys of the spec": key_rows(tree.SPEC),
         "## Keys of `tests` and `sweep`": key_rows(sweep.SWEEP),
-        "## Keys of `blocks`": key_rows(sweep.BLOCKS),
+        "## Keys of `blocks`": key_rows(score.BLOCKS),
         "## Keys of a check": key_rows(checks.CANARY_FIELDS),
         "## Keys of `cascade`": key_rows(sweep.CASCADE),
         "## Keys of `holdout`": key_rows(sweep.HOLDOUT),

@@ -322,8 +322,8 @@ def test_whoever_touches_what_is_sealed_is_void(project: Project) -> None:
         project, {"a": 'gain=2; touch -a "$(dirname "$LIST")/sealed.txt"', "b": "gain=2 noise=1.5"}
     )
     found.build()
-    how = "touched" if landlock_version() else "read"
-    assert found.why("d0.n0.i0") == f"failed: void: the sealed holdout was {how} while it ran (sealed.txt)"
+    what = "a sealed file was touched" if landlock_version() else "the sealed holdout was read"
+    assert found.why("d0.n0.i0") == f"failed: void: {what} while it ran (sealed.txt)"
     assert found.why("d0.n0.i1") == "d1.n0"
 
 

@@ -12,7 +12,10 @@ import shlex
 import shutil
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from errno import ELOOP, ENOTDIR
+from itertools import islice
 from typing import NamedTuple
 
 from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
@@ -38,11 +41,12 @@ from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.prompts import without_run_details
-from pipeline.tree.rules.protection import VOID
+from pipeline.tree.rules.protection import VOID, printable_path
 from pipeline.tree.run.protect import command_shield, start_watch, tamper_reason, tree_void_reason
 from pipeline.tree.run.records import CommandCost, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
+from pipeline.tree.spec.model import ANSWERS
 
 # Words at the start of a shell line that are no programs.
 _SHELL_WORDS = frozenset(
@@ -86,7 +90,8 @@ NOTHING_RAN = CheckoutRun("", 0, b"", 0.0, 0)
 class CommandRequest(NamedTuple):
     """A command to run in a checkout of the commit at `where`; `wants`: it must write its results.
 
-    `values` stand for names in braces; `configs` is for a file, if it wants one."""
+    `code`: the position whose files are checked out, where it is another one.  `values` stand for names in braces;
+    `configs` is for a file, if it wants one.  `answers`: it writes answers for a judge into a folder of its output."""
 
     where: EvalSlot | NodePlace
     checkout: str
@@ -96,12 +101,14 @@ class CommandRequest(NamedTuple):
     wants: bool
     keep_checkout: bool = False
     configs: bytes = b""
+    code: EvalSlot | NodePlace | None = None
+    answers: bool = False
 
 
 def run_command(job: Job, request: CommandRequest) -> CheckoutRun:
     """Run a command, again as often as the spec allows; a changed record fails the target, an outage keeps it back."""
     repo = RunRepo(job.target.run)
-    commit = repo.commit(request.where)
+    commit = repo.commit(request.code or request.where)
     tree = tree_hash(repo.path, commit)
     if read_text(job.reads["tree"][0]).strip() != tree:  # a changed record must not choose the code
         raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
@@ -233,6 +240,9 @@ def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) ->
     if request.configs:
         names["configs"] = [f"{output}/configs.json"]
         write(f"{output}/configs.json", request.configs)
+    if request.answers:
+        names[ANSWERS] = [answers_folder(output)]
+        os.mkdir(answers_folder(output))
     return {**names, "tree": [folder], "output": [output], "results": [f"{output}/results.csv"]}
 
 
@@ -272,6 +282,111 @@ def read_results(path: str) -> tuple[bytes, str]:
             return file.read(), ""
     finally:
         os.close(fd)
+
+
+def answers_folder(output: str) -> str:
+    """The folder for the answers in the output of a command that answers."""
+    return f"{output}/{ANSWERS}"
+
+
+# Of answers: files and folders, bytes of all, folders in folders, bytes of a path.
+MOST_ANSWERS, LARGEST_ANSWERS, DEEPEST_ANSWERS, LONGEST_ANSWER = 10_000, 256 << 20, 20, 1000
+NO_ANSWERS = "it ended without writing answers to {answers}"
+
+
+class _BadAnswers(Exception):
+    """What is wrong with the answers that a command wrote."""
+
+
+class _AnswerRoom(NamedTuple):
+    """Room that is left for answers."""
+
+    entries: int = MOST_ANSWERS
+    size: int = LARGEST_ANSWERS
+
+
+def collect_answers(output: str, target: str) -> str:
+    """Copy the answers in the output of a command to a new folder; say what is wrong with them: they may be anything.
+
+    Only plain files count that have no other name: a link would give the judge what the answerer cannot read.  Copies
+    have modes and times of their own, so that equal answers are equal for whoever judges them."""
+    try:
+        with _opened_answer(output, "", os.O_DIRECTORY, None) as folder:
+            left = _copy_answers(ANSWERS, target, _AnswerRoom(), "", folder)
+    except _BadAnswers as error:
+        return str(error)
+    return NO_ANSWERS if left.entries == MOST_ANSWERS else ""
+
+
+def _copy_answers(source: str, target: str, room: _AnswerRoom, inside: str, above: int) -> _AnswerRoom:
+    """Copy a folder, without ever following a link: whoever wrote it may be at work still."""
+    os.mkdir(target)
+    with _opened_answer(source, inside, os.O_DIRECTORY, above) as folder:
+        with os.scandir(folder) as entries:  # of a million, no more are listed than may be there
+            names = sorted(entry.name for entry in islice(entries, room.entries + 1))
+        if len(names) > room.entries:
+            raise _BadAnswers(f"its answers are more than {MOST_ANSWERS} files and folders")
+        room = room._replace(entries=room.entries - len(names))
+        for name in names:
+            room = _copy_answer(name, f"{target}/{name}", room, f"{inside}{name}", folder)
+    os.utime(target, (0, 0))
+    os.chmod(target, 0o555)
+    return room
+
+
+def _copy_answer(name: str, target: str, room: _AnswerRoom, where: str, folder: int) -> _AnswerRoom:
+    if where.count("/") >= DEEPEST_ANSWERS or len(os.fsencode(where)) > LONGEST_ANSWER:
+        most = f"{DEEPEST_ANSWERS} folders deep, or at {LONGEST_ANSWER} bytes of a path"
+        raise _BadAnswers(f"of its answers {printable_path(where)} lies more than {most}")
+    try:
+        kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except OSError as error:
+        raise _unreadable(where, error) from error
+    if stat.S_ISDIR(kind):
+        return _copy_answers(name, target, room, f"{where}/", folder)
+    if not stat.S_ISREG(kind):  # to open a device may do something
+        raise _not_plain(where)
+    with _opened_answer(name, where, os.O_NONBLOCK, folder) as source:
+        status = os.fstat(source)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+            raise _not_plain(where)
+        return room._replace(size=room.size - _copy_bytes(source, target, room.size))
+
+
+def _copy_bytes(source: int, target: str, room: int) -> int:
+    """Copy an open file, and return its size."""
+    size = 0
+    with open(target, "xb") as copy:
+        while size <= room and (part := os.read(source, 1 << 20)):
+            size += len(part)
+            copy.write(part)
+    if size > room:
+        raise _BadAnswers(f"its answers are more than {LARGEST_ANSWERS >> 20} MB")
+    os.utime(target, (0, 0))
+    os.chmod(target, 0o444)
+    return size
+
+
+@contextmanager
+def _opened_answer(path: str, where: str, flag: int, folder: int | None) -> Iterator[int]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flag, dir_fd=folder)
+    except OSError as error:
+        if not where:
+            raise _BadAnswers(NO_ANSWERS) from error
+        raise _not_plain(where) if error.errno in (ELOOP, ENOTDIR) else _unreadable(where, error) from error
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _unreadable(where: str, error: OSError) -> _BadAnswers:
+    return _BadAnswers(f"of its answers {printable_path(where)} cannot be read: {error.strerror}")
+
+
+def _not_plain(where: str) -> _BadAnswers:
+    return _BadAnswers(f"of its answers {printable_path(where)} is no plain file of its own, nor a folder")
 
 
 def _tidy_output(output: str, results: str) -> None:

@@ -32,6 +32,7 @@ from pipeline.tree.run.command import (
     CheckoutRun,
     CommandRequest,
     add_printed_reason,
+    collect_answers,
     keep_printed,
     note_in_log,
     run_command,
@@ -40,7 +41,8 @@ from pipeline.tree.run.command import (
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason
 from pipeline.tree.run.records import CommandCost, StepRecord, SweepRecord, load, load_as, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
-from pipeline.tree.spec.model import Canary, Params
+from pipeline.tree.run.seal import file_limits
+from pipeline.tree.spec.model import ANSWER, ANSWERS, JUDGE, JUDGE_TREE, Canary, Params
 
 COLUMNS = ("config_id", "params", "seed", "status", "error")
 NOTHING_TO_SWEEP = "there is no code to measure"
@@ -63,7 +65,7 @@ def _try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> Che
 
     `tests`: as in the limits of the target."""
     where, repo = positions.slot_of(job.target.name), RunRepo(job.target.run)
-    sealed = {"limits": {"sealed": job.target.params["limits"].get("sealed", [])}}
+    sealed = {"limits": file_limits(job.target.params)}
     limits = job.target.limits._replace(timeout=tests["timeout"])
     target = job.target._replace(stage="test", params={**tests["command"], **sealed}, limits=limits)
     output = positions.RunLayout(job.target.run).of_position(where, "out.tried")
@@ -201,7 +203,7 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
     request = CommandRequest(where, ".".join([str(where), *names]), output, values, log, wants)
     request = request._replace(keep_checkout=bool(limits.get("keep_checkout")), configs=_configs(job))
     with exclusive_machine(job):
-        done = run_command(job, request)
+        done = _judged_apart(job, request) if JUDGE in job.target.params else run_command(job, request)
     if not part and "config_id" not in values:  # a holdout stays sealed, and what a row holds is a result
         done = add_printed_reason(done, log)
     if not done.ok and not isinstance(where, positions.EvalSlot):
@@ -211,7 +213,57 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
         raise baseline_failure(job.target.run, step, f"failed: {done.why}")
     if not done.ok and not limits.get("keep"):
         delete_tree(output)
+        delete_tree(_judge_output(output))
     return done
+
+
+def _judged_apart(job: Job, request: CommandRequest) -> CheckoutRun:
+    """Let the candidate's code answer, and the root's files judge copies of the answers: none of that code runs there.
+
+    Nobody may change the copies meanwhile, such as a process that the candidate left behind."""
+    copies, output = f"{request.output}.{ANSWERS}", _judge_output(request.output)
+    delete_tree(copies)
+    try:
+        answered = run_command(_job_of_part(job, ANSWER), request._replace(wants=False, answers=True))
+        if answered.ok and (why := collect_answers(request.output, copies)):
+            answered = answered._replace(why=why)
+        if not answered.ok:
+            return answered
+        before = _file_states(copies)
+        note_in_log(request.log, JUDGE)  # what follows is not by the candidate
+        asked = request._replace(checkout=f"{request.checkout}.{JUDGE}", output=output, code=positions.ROOT)
+        done = run_command(_job_of_part(job, JUDGE, copies), asked._replace(keep_checkout=False))
+        if _file_states(copies) != before:
+            done = done._replace(why="the answers were changed while they were judged", results=b"")
+    finally:
+        delete_tree(copies)
+    whose = "bad answer" if isinstance(request.where, positions.EvalSlot) else "the judge"
+    why = done.why if done.ok or done.void else f"{whose}: {done.why}"
+    seconds, attempts = answered.seconds + done.seconds, max(answered.attempts, done.attempts)
+    return done._replace(why=why, seconds=seconds, attempts=attempts)
+
+
+def _judge_output(output: str) -> str:
+    return f"{output}.{JUDGE}"
+
+
+def _file_states(folder: str) -> list[tuple[str, int, int]]:
+    """What changes with any change of a folder: ctimes, which nobody can set."""
+    found = [folder, *(f"{at}/{name}" for at, inner, names in os.walk(folder) for name in (*inner, *names))]
+    return [(path, (status := os.lstat(path)).st_ctime_ns, status.st_ino) for path in found]
+
+
+def _job_of_part(job: Job, part: str, answers: str = "") -> Job:
+    """The job of one of the two commands, as if it were all that there is to do; `answers`: what the judge judges."""
+    params, is_judge = job.target.params, part == JUDGE
+    tree, own = (JUDGE_TREE, f"{JUDGE}.") if is_judge else ("tree", "in.")
+    reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
+    reads |= {"tree": job.reads[tree], **({f"in.{ANSWERS}": (answers,)} if is_judge else {})}
+    reads |= {port: job.reads[port] for port in (PROTECTED_PORT,) if port in job.reads}
+    limits = {name: paths for name, paths in file_limits(params).items() if name != "truth" or not is_judge}
+    target = job.target._replace(params={**params[part], "limits": limits})
+    timeout = params["limits"]["timeouts"][part]
+    return job._replace(target=target._replace(limits=target.limits._replace(timeout=timeout)), reads=reads)
 
 
 def baseline_failure(run: str, step: str, why: str) -> StageFailed:
@@ -358,7 +410,7 @@ def _check_job(job: Job, number: int) -> Job:
     own = f"in.{check['name']}."
     reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
     reads |= {port: job.reads[port] for port in ("tree", PROTECTED_PORT) if port in job.reads}
-    sealed = {"limits": {"sealed": params["limits"].get("sealed", [])}}
+    sealed = {"limits": file_limits(params)}
     target = job.target._replace(params={**check, **sealed}, limits=job.target.limits._replace(timeout=timeout))
     return job._replace(target=target, reads=reads)
 

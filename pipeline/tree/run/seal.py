@@ -35,7 +35,17 @@ _ARMING = Lock()
 
 
 def sealed_paths(job: Job) -> list[str]:
-    return [os.path.abspath(path) for path in job.target.params.get("limits", {}).get("sealed", ())]
+    """The files that commands of a target must not read: of the holdout, and what a judge apart reads alone.
+
+    The latter only where they can be hidden: a judge at work beside it would set off the tripwire."""
+    limits = job.target.params.get("limits", {})
+    truth = limits.get("truth", ()) if landlock_version() else ()
+    return [os.path.abspath(path) for path in (*limits.get("sealed", ()), *truth)]
+
+
+def file_limits(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits of a target about files, for one of several commands of it."""
+    return {name: params["limits"][name] for name in ("sealed", "truth") if name in params.get("limits", {})}
 
 
 def hide_paths(confined: Confinement | None, paths: Iterable[str]) -> Confinement | None:
@@ -71,8 +81,8 @@ def tripwire_reason(wire: Tripwire, hidden: bool) -> str:
         except OSError:
             touched = True
         if touched:
-            what = "touched" if hidden else "read"
-            return f"{VOID}the sealed holdout was {what} while it ran ({os.path.relpath(path)})"
+            what = "a sealed file was touched" if hidden else "the sealed holdout was read"
+            return f"{VOID}{what} while it ran ({os.path.relpath(path)})"
     return ""
 
 

@@ -15,6 +15,9 @@ from pipeline.tree.rules.scoring import ScoringRules
 
 Params = Mapping[str, Any]  # of a target, or the configuration of a run
 WHOLE, PER_CONFIG = "whole", "per_config"
+ANSWER, JUDGE = "answer", "judge"  # the two commands of a sweep whose judge is apart
+ANSWERS = "answers"  # in braces: the folder between them
+JUDGE_TREE = f"{JUDGE}_tree"  # the port with the files that the judge runs in
 ROLES = ("ideas", "planner", "coder", "reviewer")
 NONE, PATCHES, MANUAL = "none", "patches", "manual"
 DRY = "dry"  # no backend of a spec: what stands for all of them in a dry run
@@ -104,9 +107,12 @@ class Blocks(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """`configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed}
-    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see.
-    `exclusive`: it times things, and runs alone on its machine."""
+    """`command` runs in the candidate's checkout.  `judge`: it scores what that answered, with the files of the root;
+    None when the candidate's checkout writes the results itself.
+
+    `configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed} stands
+    for; None when no command names it.  `held`: ids of configs that the search does not see.  `exclusive`: it times
+    things, and runs alone on its machine."""
 
     command: CheckoutCommand
     mode: str
@@ -116,6 +122,22 @@ class Sweep(NamedTuple):
     seed: int | None = None
     held: tuple[int, ...] = ()
     exclusive: bool = False
+    judge: CheckoutCommand | None = None
+
+    @property
+    def commands(self) -> tuple[CheckoutCommand, ...]:
+        """In the order in which they run."""
+        return (self.command,) if self.judge is None else (self.command, self.judge)
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Names in braces that any of its commands has."""
+        return frozenset[str]().union(*(command.uses for command in self.commands))
+
+    @property
+    def told(self) -> frozenset[str]:
+        """Names that each of its commands has: who answers and who judges must speak of the same part of the data."""
+        return self.command.uses.intersection(*(command.uses for command in self.commands))
 
     @property
     def grid(self) -> int | None:

@@ -1,14 +1,12 @@
-"""The keys `sweep`, `tests`, `blocks`, `cascade`, `holdout`: what is measured, on which part of the data.
+"""The keys `sweep`, `tests`, `cascade`, `holdout`: what is measured, on which part of the data.
 
-Commands run in a checkout; names in braces are known here or refused with a suggestion.  `blocks` repeat the
-measurement of a config (folds, seeds, periods).  `cascade` measures all ideas on the first of them and the best on the
-rest.  `holdout` takes blocks or configs out of the sweep that the search sees."""
+Commands run in a checkout; names in braces are known here or refused with a suggestion.  With `answer` and `judge` in
+place of `run`, the candidate's code answers, and the root's files score what it answered.  `cascade` measures all ideas
+on the first blocks and the best on the rest.  `holdout` takes blocks or configs out of what the search sees."""
 
 from __future__ import annotations
 
 import posixpath
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -18,131 +16,26 @@ from pipeline.core.templates import Template, parse_shell_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
 from pipeline.spec_fields import NAME, Field, Reader, Table, Values, checked_name, read_template
-from pipeline.tree.rules.sheet import NEEDED_COLUMNS
-from pipeline.tree.spec.model import PER_CONFIG, WHOLE, Blocks, Cascade, CheckoutCommand, HoldoutKeys, Sweep
+from pipeline.tree.spec.model import (
+    ANSWER,
+    ANSWERS,
+    JUDGE,
+    PER_CONFIG,
+    WHOLE,
+    Cascade,
+    CheckoutCommand,
+    HoldoutKeys,
+    Sweep,
+)
 from pipeline.tree.spec.roles import is_api_key_value
+from pipeline.tree.spec.score import BLOCKS_READER
 from pipeline.trust.evidence import FEWEST_BLOCKS
-from pipeline.trust.series import LARGEST_RHO
-
-NO_ORDER, TIME_ORDER = "none", "time"
-BLOCK_ID = re.compile(r"[A-Za-z0-9_.:+-]{1,60}")
-MOST_BLOCKS = 10_000
-MOST_IN_TIME = 1_000  # their coordinates grow with the square of it
-
-
-def _block_column(item: Item, what: str) -> str:
-    name = item.text(what)
-    if not name or name in NEEDED_COLUMNS:
-        item.wrong(f"{what}: '{name}' cannot be it; name the column that tells blocks apart")
-    return name
-
-
-def _ids(item: Item, what: str) -> tuple[str, ...]:
-    if not item.is_list:
-        return tuple(map(str, range(item.count(what, 1, MOST_BLOCKS))))
-    ids: dict[str, None] = {}
-    for each in item.items(what):
-        name = each.text(what)
-        if not BLOCK_ID.fullmatch(name):
-            each.wrong(f"{what}: '{name}' cannot be the name of a block; use letters, digits and _ . : + -")
-        if name in ids:
-            each.wrong(f"{what}: {name} is there twice")
-        ids[name] = None
-    if not 1 <= len(ids) <= MOST_BLOCKS:
-        item.wrong(f"{what}: {len(ids)} blocks; there must be from 1 to {MOST_BLOCKS}")
-    return tuple(ids)
-
-
-IDS = Reader(
-    _ids,
-    fields.any_of(
-        fields.count(1, MOST_BLOCKS).schema,
-        fields.list_of({**fields.TEXT.schema, "pattern": f"^{BLOCK_ID.pattern}$"}, minItems=1, maxItems=MOST_BLOCKS),
-    ),
-)
-RHO = fields.checked(
-    fields.number(0),
-    lambda rho: rho <= LARGEST_RHO,
-    f"must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer",
-    maximum=LARGEST_RHO,
-)
-REPEATS = fields.as_item(
-    fields.any_of(fields.count(2).schema, {"type": "string", "minLength": 1}),
-)
-BLOCKS = Table(
-    Field("ids", IDS, without="the root's", help=
-          "how many there are (called 0, 1, …), or their names in a list. A command may then name `{blocks}`: their "
-          "names with commas between. Without `ids` those of the root's baseline are the rule"),
-    Field("column", Reader(_block_column, {**fields.SOME_TEXT, "not": {"enum": [*NEEDED_COLUMNS]}}), default="block",
-          help="the column that has the name of the block"),
-    Field("order", fields.choice((NO_ORDER, TIME_ORDER)), default=NO_ORDER, help=
-          "`time`: they follow each other in time, as listed, or else by their names; neighbours may then be alike"),
-    Field("rho", RHO, without="estimated", needs=("order",), help=
-          f"with `order: time`: the correlation of neighbours, if it is known; at most {LARGEST_RHO}"),
-    Field("repeats", REPEATS, without="none", needs=("ids",), help=
-          "blocks are folds of a split that is repeated, as by `RepeatedKFold`: how often, if `ids` has one repeat "
-          "after the other; or a pattern that finds the repeat in the name of a block, such as `r([0-9]+)`. Repeats "
-          "measure the same data again: [trust.md](trust.md#repeated-splits)"),
-)  # fmt: skip
-
-
-def _blocks(item: Item, what: str) -> Blocks:
-    """A number of blocks or a list of their ids is short for a mapping with `ids`."""
-    if not item.is_map or item.is_bare_name:
-        return Blocks(_ids(item, what))
-    keys = BLOCKS.read(item, what)
-    ordered, ids = keys["order"] == TIME_ORDER, keys["ids"]
-    if ordered and ids and len(ids) > MOST_IN_TIME:
-        keys.wrong("ids", f"ids: {len(ids)} blocks in the order of time; make them longer, {MOST_IN_TIME} is most")
-    if "rho" in keys and not ordered:
-        keys.wrong("rho", "rho: how alike neighbours are means something with `order: time` only")
-    found = Blocks(ids, keys["column"], ordered, keys["rho"])
-    return found._replace(repeats=_repeats(keys, found)) if "repeats" in keys else found
-
-
-def _repeats(keys: Values, blocks: Blocks) -> tuple[int, ...]:
-    """The repeat that each block is of."""
-    item, what = keys["repeats"], f"{keys.before}repeats"
-    if blocks.ordered:
-        item.wrong(f"{what}: folds of a split that is repeated are in no order of time; leave one of the two out")
-    ids = blocks.ids or ()
-    if not ids:
-        item.wrong(f"{what}: say in `ids:` which blocks there are: the number of all folds, or their names")
-    if isinstance(item.plain(), int):
-        count = item.count(what, 2)
-        if len(ids) % count:
-            item.wrong(f"{what}: {len(ids)} blocks are not {count} times the same number of folds")
-        names = [str(n * count // len(ids)) for n in range(len(ids))]
-    else:
-        names = _repeat_names(item, what, ids)
-    sizes = Counter(names)  # in the order of their first folds
-    number = {name: n for n, name in enumerate(sizes)}
-    if len({*sizes.values()}) > 1:
-        few, most = (pick(sizes, key=lambda name: sizes[name]) for pick in (min, max))
-        item.wrong(f"{what}: repeat {few} has {sizes[few]} folds and {most} has {sizes[most]}; all must have as many")
-    if len(sizes) < 2 or len(ids) < 2 * len(sizes):
-        folds = len(ids) // max(1, len(sizes))
-        item.wrong(f"{what}: {len(sizes)} repeats of {folds} folds; there must be two or more of each")
-    return tuple(number[name] for name in names)
-
-
-def _repeat_names(item: Item, what: str, ids: Sequence[str]) -> list[str]:
-    try:
-        pattern = re.compile(item.text(what))
-    except re.error as error:
-        item.wrong(f"{what}: not a pattern: {error}; such as r([0-9]+)")
-    if pattern.groups != 1:
-        item.wrong(f"{what}: one part of the pattern must stand in (...), the name of the repeat; {pattern.groups} do")
-    found = {name: pattern.search(name) for name in ids}
-    if without := [name for name, match in found.items() if not match or not match[1]]:
-        item.wrong(f"{what}: the pattern finds no repeat in the block {without[0]}")
-    return [match[1] for match in found.values() if match]
-
 
 # What a command may name in braces besides the files it reads.
 COMMON_NAMES = ("project", "tree")
-SWEEP_NAMES = ("results", "output", "limit", "configs", "blocks")
-CONFIG_NAMES = ("results", "output", "config_id", "config", "blocks")
+RESULTS = "results"
+SWEEP_NAMES = (RESULTS, "output", "limit", "configs", "blocks")
+CONFIG_NAMES = (RESULTS, "output", "config_id", "config", "blocks")
 MOST_CONFIGS = 100_000
 SEED = "seed"  # in braces; or the name of a value in `configs:`, which then is what the word stands for
 MOST_SEED = 2**31 - 1
@@ -155,20 +48,50 @@ def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
         item.wrong("sweep: mode per_config runs a command a config; say in `configs:` which there are")
     values = {name for config in configs or () for name in config} if mode == PER_CONFIG else set()
     names = (*COMMON_NAMES, SEED, *(CONFIG_NAMES if mode == PER_CONFIG else SWEEP_NAMES), *sorted(values))
-    command = read_command(keys, "sweep", names, timeout)
+    run, command, judge = _sweep_commands(keys, names, timeout)
     repeated = keys["blocks"]
-    found = Sweep(command, mode, configs, limit, repeated, exclusive=keys["exclusive"])
-    _check_whole(keys.at("run"), found)
-    if "blocks" in command.uses and (repeated is None or repeated.ids is None):
-        keys.wrong("run", "run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
-    takes_seed = SEED in command.uses - values
+    found = Sweep(command, mode, configs, limit, repeated, exclusive=keys["exclusive"], judge=judge)
+    _check_whole(run, found)
+    if "blocks" in found.uses and (repeated is None or repeated.ids is None):
+        run.wrong("sweep: run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
+    takes_seed = SEED in found.uses - values
     if SEED in keys and not takes_seed:
         keys.wrong(SEED, "seed: the command never names {seed}, which stands for it")
     return found._replace(seed=keys[SEED]) if takes_seed else found
 
 
+def _sweep_commands(
+    keys: Values, names: Sequence[str], timeout: float | None
+) -> tuple[Item, CheckoutCommand, CheckoutCommand | None]:
+    """The candidate's command, with its place, and the judge's where it is apart."""
+    parts = [part for part in (ANSWER, JUDGE) if part in keys]
+    if not parts:
+        if "run" not in keys:
+            keys.item.wrong("sweep: 'run' is missing; or give `answer:` and `judge:`, a judge apart from the judged")
+        return keys.at("run"), read_command(keys, "sweep", names, timeout), None
+    if len(parts) == 1:
+        other = JUDGE if parts == [ANSWER] else ANSWER
+        keys.wrong(parts[0], f"{parts[0]}: it needs `{other}:` beside it; give both, or `run:` alone")
+    for field in COMMAND_FIELDS:
+        if field.key == "run" and "run" in keys:
+            keys.wrong("run", "run: `answer:` and `judge:` are there in its place; drop it, or the two")
+        if field.key in keys:
+            keys.wrong(field.key, f"{field.key}: with a judge apart it stands in `answer:` or in `judge:`")
+    answer, judge = (COMMAND.read(keys[part], f"sweep: {part}") for part in (ANSWER, JUDGE))
+    own = [name for name in names if name != RESULTS]  # the judge writes them
+    answers = _command_of_two(answer, own, timeout, "where it has to write what it answers")
+    return answer.at("run"), answers, _command_of_two(judge, names, timeout, "with what it has to judge")
+
+
+def _command_of_two(keys: Values, names: Iterable[str], timeout: float | None, folder: str) -> CheckoutCommand:
+    command = read_command(keys, keys.before.removesuffix(": "), [*names, ANSWERS], timeout)
+    if ANSWERS not in command.uses:
+        keys.wrong("run", f"run: it never names {{answers}}, the folder {folder}")
+    return command
+
+
 def _check_whole(run: Item, sweep: Sweep) -> None:
-    uses, mode, configs = sweep.command.uses, sweep.mode, sweep.configs
+    uses, mode, configs = sweep.uses, sweep.mode, sweep.configs
     if "limit" in uses and sweep.limit is None and configs is None:
         neither = "`sweep_config_limit:` or the number of `configs:`; the spec has neither"
         run.wrong(f"sweep: run: {{limit}} stands for {neither}")
@@ -177,7 +100,7 @@ def _check_whole(run: Item, sweep: Sweep) -> None:
         run.wrong(f"sweep: run: it never names {{configs}}, the file with the values of `configs:`; {or_number}")
     if "configs" in uses and configs is None:
         run.wrong("sweep: run: {configs} stands for a file with the `configs:` of the sweep; say which there are")
-    if mode == PER_CONFIG and not uses & {"config_id", "config", *(configs or ({},))[0]}:
+    if mode == PER_CONFIG and not sweep.command.uses & {"config_id", "config", *(configs or ({},))[0]}:
         run.wrong("sweep: run: a command for each config must name what it is about: {config_id}, or a value of it")
 
 
@@ -257,7 +180,7 @@ def _value(item: Item, what: str) -> Any:
 
 
 def _value_name(name: str, item: Item) -> str:
-    if not NAME.fullmatch(name) or name in (*COMMON_NAMES, *SWEEP_NAMES, *CONFIG_NAMES):
+    if not NAME.fullmatch(name) or name in (*COMMON_NAMES, *SWEEP_NAMES, *CONFIG_NAMES, ANSWERS):
         item.wrong(f"sweep: configs: '{name}' cannot be the name of a value; use letters, digits, _ and -")
     return name
 
@@ -277,7 +200,14 @@ COMMAND_FIELDS = (
 COMMAND = Table(*COMMAND_FIELDS)
 _CONFIG_ROWS = fields.list_of({"type": "object"}, minItems=1, maxItems=MOST_CONFIGS)
 SWEEP = Table(
-    *COMMAND_FIELDS,
+    COMMAND["run"]._replace(needed=False, without="`answer` and `judge`"),
+    *COMMAND_FIELDS[1:],
+    Field(ANSWER, fields.as_item(COMMAND.schema), needs=(JUDGE,), help=
+          "of a sweep, with `judge` in place of `run`: a command (`run`, `reads`, `env`, `timeout`) that runs in the "
+          "candidate's checkout and writes answers into `{answers}`: [below](#the-judge-apart)"),
+    Field(JUDGE, fields.as_item(COMMAND.schema), needs=(ANSWER,), help=
+          "the command that scores these answers, in a checkout of the start: nothing of the candidate runs there. "
+          "What it alone reads, such as the truth, no command of a candidate is given"),
     Field("mode", fields.choice((WHOLE, PER_CONFIG)), default=WHOLE, help=
           "of a sweep: `whole` is one command that writes all rows; `per_config` runs it for each config, in parallel, "
           "each row recalled by itself"),
@@ -285,7 +215,7 @@ SWEEP = Table(
               fields.count(1, MOST_CONFIGS).schema, fields.object_of(fields.list_of({}, minItems=1)), _CONFIG_ROWS)),
           "of a sweep: how many there are; or name: values, every combination of them; or a list of mappings. A "
           "`whole` sweep gets values by `{configs}` only"),
-    Field("blocks", Reader(_blocks, fields.any_of(IDS.schema, BLOCKS.schema)),
+    Field("blocks", BLOCKS_READER,
           "of a sweep: what repeats the measurement of a config, see below"),
     Field(SEED, fields.count(0, MOST_SEED), default=0, help=
           "of a sweep: what `{seed}` stands for in its command. `coppice calibrate` measures the root with others too"),
@@ -295,6 +225,10 @@ SWEEP = Table(
     rules={
         "if": {"properties": {"mode": {"const": PER_CONFIG}}, "required": ["mode"]},
         "then": {"required": ["configs"]},
+        "oneOf": [
+            {"required": ["run"]},
+            {"required": [ANSWER, JUDGE], "properties": {field.key: False for field in COMMAND_FIELDS}},
+        ],
     },
 )  # fmt: skip
 
@@ -334,8 +268,9 @@ def _measured_blocks(item: Item, what: str, sweep: Sweep, why: str = "") -> tupl
     """The ids of blocks, of a sweep that can be told which of them to measure."""
     if sweep.blocks is None or sweep.blocks.ids is None:
         item.wrong(f"{what}: say in `sweep: blocks:` which blocks there are{why}")
-    if "blocks" not in sweep.command.uses:
-        item.wrong(f"{what}: the sweep must be told what to measure: name {{blocks}} in `sweep: run:`")
+    if "blocks" not in sweep.told:
+        where = "`sweep: run:`" if sweep.judge is None else "`run:` of both `answer:` and `judge:`"
+        item.wrong(f"{what}: the sweep must be told what to measure: name {{blocks}} in {where}")
     return sweep.blocks.ids
 
 
@@ -361,8 +296,9 @@ def read_holdout(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, Holdout
     if ("blocks" in keys) == ("configs" in keys):
         item.wrong("holdout: name what is held out, either `blocks: [...]` or `configs: [...]`")
     for port in keys["reads"]:
-        if port not in sweep.command.reads:
-            keys.wrong("reads", f"reads: the sweep reads no '{port}'{did_you_mean(port, sweep.command.reads)}")
+        known = {name for command in sweep.commands for name in command.reads}
+        if port not in known:
+            keys.wrong("reads", f"reads: the sweep reads no '{port}'{did_you_mean(port, known)}")
     if "blocks" in keys:
         left, held = _hold_out_blocks(keys["blocks"], sweep, paired)
     else:
@@ -392,7 +328,7 @@ def _hold_out_blocks(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, Hol
 
 
 def _hold_out_configs(item: Item, sweep: Sweep) -> tuple[Sweep, HoldoutKeys]:
-    what, grid, uses = "holdout: configs", sweep.grid, sweep.command.uses
+    what, grid, uses = "holdout: configs", sweep.grid, sweep.told
     if grid is None:
         item.wrong(f"{what}: say in `sweep: configs:` which configs there are")
     held: set[int] = {each.count(what, 0, grid - 1) for each in item.items(what)}

@@ -37,8 +37,24 @@ class TargetBuilder:
         # the limit of whatever runs during the search: files that hold what is held out
         held = [path for paths in (spec.holdout.reads if spec.holdout else {}).values() for path in paths]
         sealed = [path for path in held if not path.startswith("runs/")]
-        self.seal_limits = {"sealed": sealed} if sealed else {}
+        self.sealed = {"sealed": sealed} if sealed else {}
+        # the same, and what the judge alone reads: for all that runs the candidate's code, and for who writes it
+        self.seal_limits = self.sealed | self.truth_limits()
         self.brief = make_brief(spec, self.tests, self.checks, self.completeness_params())
+
+    def truth_limits(self, replaced: Mapping[str, Paths] = {}) -> dict[str, list[str]]:
+        """The limit that hides what a judge apart reads and nobody else is given.
+
+        `replaced`: files that take the place of ports when what is held out is measured."""
+        spec, judge = self.spec, self.spec.sweep.judge
+        if judge is None:
+            return {}
+        commands = [spec.sweep.command, *([spec.tests] if spec.tests else []), *(each.command for each in spec.checks)]
+        given = _files(*(each.reads for each in commands))
+        given |= _files({name: role.get("reads", ()) for name, role in self.roles.items()})
+        given |= _files({port: paths for port, paths in replaced.items() if port in spec.sweep.command.reads})
+        read = _files(judge.reads, {port: paths for port, paths in replaced.items() if port in judge.reads})
+        return {"truth": sorted(read - given)}
 
     @cached_property
     def waves(self) -> Waves:
@@ -117,6 +133,7 @@ class TargetBuilder:
             "checks": [check.name for check in self.checks],
             "protect": protected if self.protected_reads else [],
             "sweep_mode": spec.sweep.mode,
+            **({"judged_apart": True} if spec.sweep.judge else {}),
             **({"baseline_csv": self.baseline.path} if self.baseline else {}),
             "cascade": spec.cascade and spec.cascade._asdict(),
             "holdout": spec.holdout and {"blocks": len(spec.holdout.blocks), "configs": len(spec.holdout.configs)},
@@ -134,12 +151,20 @@ def planned_config(targets: Iterable[Target]) -> Params:
 
 
 def _ports(ports: Mapping[str, Paths]) -> Ports:
-    return tuple((name, (paths,) if isinstance(paths, str) else tuple(paths)) for name, paths in ports.items())
+    return tuple((name, _paths(paths)) for name, paths in ports.items())
 
 
-def command_files(command: CheckoutCommand) -> dict[str, Paths]:
+def _paths(paths: Paths) -> tuple[str, ...]:
+    return (paths,) if isinstance(paths, str) else tuple(paths)
+
+
+def _files(*ports: Mapping[str, Paths]) -> set[str]:
+    return {path for each in ports for paths in each.values() for path in _paths(paths)}
+
+
+def command_files(command: CheckoutCommand, prefix: str = "in") -> dict[str, Paths]:
     """The ports of a command, apart from our own."""
-    return {f"in.{port}": paths for port, paths in command.reads.items()}
+    return {f"{prefix}.{port}": paths for port, paths in command.reads.items()}
 
 
 def command_params(command: CheckoutCommand) -> dict[str, Any]:

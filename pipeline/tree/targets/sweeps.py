@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import FIRST_PART, HOLDOUT_PART, REST_PART, ROOT, EvalSlot, NodePlace
-from pipeline.tree.spec.model import PER_CONFIG, Cascade, CheckoutCommand, GivenBaseline, HoldoutKeys, Params
+from pipeline.tree.spec.model import (
+    ANSWER,
+    JUDGE,
+    JUDGE_TREE,
+    PER_CONFIG,
+    Cascade,
+    CheckoutCommand,
+    GivenBaseline,
+    HoldoutKeys,
+    Params,
+)
 from pipeline.tree.targets.builder import Paths, TargetBuilder, command_files, command_params
 
 DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
@@ -45,23 +55,44 @@ class SweepPart(NamedTuple):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Parameters of the command, and the seed for one that names it."""
+        """Parameters of the command, or of those of two, and the seed where one names it."""
         sweep = self.draft.spec.sweep
-        return {**command_params(sweep.command), **({} if sweep.seed is None else {"seed": sweep.seed})}
+        commands = command_params(sweep.command)
+        if sweep.judge:
+            commands = {ANSWER: commands, JUDGE: command_params(sweep.judge)}
+            commands["pass"] = sorted({name for command in sweep.commands for name in command.passed})
+        return {**commands, **({} if sweep.seed is None else {"seed": sweep.seed})}
 
     @property
-    def seal_limits(self) -> dict[str, list[str]]:
-        return {} if self.name == HOLDOUT_PART else self.draft.seal_limits
+    def seal_limits(self) -> dict[str, Any]:
+        """Limits about files, and the time limit of each of two commands."""
+        sweep = self.draft.spec.sweep
+        hidden = self.draft.truth_limits(self.reads) if self.name == HOLDOUT_PART else self.draft.seal_limits
+        if sweep.judge is None or self.draft.spec.dry_run:
+            return {**hidden}
+        return {**hidden, "timeouts": {ANSWER: sweep.command.timeout, JUDGE: sweep.judge.timeout}}
+
+    @property
+    def _command_reads(self) -> dict[str, Paths]:
+        """Ports of the command; of two, those of the judge too, and the files that it runs in: the root's."""
+        draft, sweep = self.draft, self.draft.spec.sweep
+        sealed = {f"in.{port}": paths for port, paths in self.reads.items() if port in sweep.command.reads}
+        ports = {**command_files(sweep.command), **sealed}
+        if sweep.judge is None:
+            return ports
+        sealed = {f"{JUDGE}.{port}": paths for port, paths in self.reads.items() if port in sweep.judge.reads}
+        judge = {**command_files(sweep.judge, JUDGE), **sealed}
+        return {**ports, **judge, JUDGE_TREE: draft.at.of_position(ROOT, "tree.txt")}
 
     def target(self, stage: str, writes: Mapping[str, Paths], params: Params, config: int | None = None) -> Target:
         """A target that runs the command of the sweep."""
-        draft, command = self.draft, self.draft.spec.sweep.command
+        draft, sweep = self.draft, self.draft.spec.sweep
         name = self.name or "sweep" if config is None else ".".join(filter(None, [self.name, "row", str(config)]))
-        sealed = {f"in.{port}": paths for port, paths in self.reads.items()}
-        reads = {"tree": self.tree, **command_files(command), **sealed, **draft.protected_reads}
-        limits = draft.limits(self.where, command.timeout)
-        limits = limits._replace(exclusive=draft.spec.sweep.exclusive and not draft.spec.dry_run)
-        return draft.target(f"{self.where}.{name}", stage, reads, writes, params, limits, command.line)
+        reads = {"tree": self.tree, **self._command_reads, **draft.protected_reads}
+        timeouts = [command.timeout for command in sweep.commands if command.timeout is not None]
+        limits = draft.limits(self.where, sum(timeouts) if len(timeouts) == len(sweep.commands) else None)
+        limits = limits._replace(exclusive=sweep.exclusive and not draft.spec.dry_run)
+        return draft.target(f"{self.where}.{name}", stage, reads, writes, params, limits, sweep.command.line)
 
 
 def test_target(draft: TargetBuilder, where: EvalSlot | NodePlace, tests: CheckoutCommand) -> Target:
@@ -146,7 +177,7 @@ def cascade_parts(draft: TargetBuilder, where: EvalSlot | NodePlace) -> tuple[Sw
 
 
 def _sweep_target(part: SweepPart) -> Target:
-    spec, uses = part.draft.spec, part.draft.spec.sweep.command.uses
+    spec, uses = part.draft.spec, part.draft.spec.sweep.uses
     sweep, held = spec.sweep, {"config_ids": [*part.configs]} if spec.sweep.held else {}
     if spec.dry_run:
         counts = [count for count in (sweep.limit, sweep.grid) if count is not None]
@@ -173,7 +204,7 @@ def _row_target(part: SweepPart, config: int) -> Target:
     params |= {"limits": sealed} if (sealed := part.seal_limits) else {}
     if sweep.blocks:
         params["block"] = sweep.blocks.column
-    if "blocks" in sweep.command.uses:
+    if "blocks" in sweep.uses:
         params["blocks"] = [*part.blocks]
     return part.target("row", {port: part.record(name) for port, name in names.items()}, params, config)
 
