@@ -19,7 +19,17 @@ from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.positions import GIVEN_IDEAS, RunLayout
 from pipeline.tree.rules.scoring import RUN
 from pipeline.tree.spec import checks, sweep
-from pipeline.tree.spec.model import MANUAL, PATCHES, GivenBaseline, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
+from pipeline.tree.spec.model import (
+    MANUAL,
+    PATCHES,
+    GivenBaseline,
+    KeepKeys,
+    Loop,
+    ProtectKeys,
+    SearchShape,
+    Sweep,
+    TreeSpec,
+)
 from pipeline.tree.spec.roles import FREE_PRICE, PAID_BACKENDS, ROLES_READER, is_price_unknown
 from pipeline.tree.spec.score import METRICS_SCHEMA, SCORE, read_rules
 
@@ -161,6 +171,7 @@ def read(item: Item, name: str) -> TreeSpec:
     shape, loop, tests = top.record(SearchShape), top.record(Loop), None
     if "tests" in top:
         tests = sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, timeout)
+    _check_truth(top.at("sweep"), measured, repo)
     sources, given = _given_ideas(name)
     spec: TreeSpec = top.record(
         TreeSpec,
@@ -213,6 +224,18 @@ def _with_baseline(spec: TreeSpec, item: Item) -> TreeSpec:
     if why := baseline_mistake(TargetBuilder(spec).completeness_params(), path, content):
         raise SpecError(why)
     return spec._replace(sources={**spec.sources, path: seen})
+
+
+def _check_truth(item: Item, measured: Sweep, repo: str) -> None:
+    """Refuse what a judge apart would read of the code itself; of a repository, files that are not in it are fine."""
+    if measured.judge is None or _is_repository(repo):
+        return
+    for path in (path for paths in measured.judge.reads.values() for path in paths):
+        if os.path.realpath(path).startswith(f"{os.path.realpath(repo)}/"):
+            dict(item.pairs("sweep"))["judge"].wrong(
+                f"sweep: judge: reads: {path} lies in `repo:`, so that every candidate has it; put it beside {repo}, "
+                "or name it without `reads:`, as a file of the judge's checkout"
+            )
 
 
 def _given_ideas(run: str) -> tuple[dict[str, int], frozenset[str]]:

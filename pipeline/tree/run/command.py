@@ -295,37 +295,40 @@ NO_ANSWERS = "it ended without writing answers to {answers}"
 
 
 class _BadAnswers(Exception):
-    """What is wrong with the answers that a command wrote."""
+    """Mistake in the answers that a command wrote."""
 
 
-class _AnswerRoom(NamedTuple):
-    """Room that is left for answers."""
+class AnswerRoom(NamedTuple):
+    """Room that is left for answers: files and folders, and bytes."""
 
-    entries: int = MOST_ANSWERS
-    size: int = LARGEST_ANSWERS
+    entries: int
+    size: int
 
 
-def collect_answers(output: str, target: str) -> str:
+WHOLE_ROOM = AnswerRoom(MOST_ANSWERS, LARGEST_ANSWERS)
+
+
+def collect_answers(output: str, target: str, room: AnswerRoom = WHOLE_ROOM) -> str:
     """Copy the answers in the output of a command to a new folder; say what is wrong with them: they may be anything.
 
     Only plain files count that have no other name: a link would give the judge what the answerer cannot read.  Copies
     have modes and times of their own, so that equal answers are equal for whoever judges them."""
     try:
         with _opened_answer(output, "", os.O_DIRECTORY, None) as folder:
-            left = _copy_answers(ANSWERS, target, _AnswerRoom(), "", folder)
+            left = _copy_answers(ANSWERS, target, room, "", folder)
     except _BadAnswers as error:
         return str(error)
-    return NO_ANSWERS if left.entries == MOST_ANSWERS else ""
+    return NO_ANSWERS if left.entries == room.entries else ""
 
 
-def _copy_answers(source: str, target: str, room: _AnswerRoom, inside: str, above: int) -> _AnswerRoom:
+def _copy_answers(source: str, target: str, room: AnswerRoom, inside: str, above: int) -> AnswerRoom:
     """Copy a folder, without ever following a link: whoever wrote it may be at work still."""
     os.mkdir(target)
     with _opened_answer(source, inside, os.O_DIRECTORY, above) as folder:
         with os.scandir(folder) as entries:  # of a million, no more are listed than may be there
             names = sorted(entry.name for entry in islice(entries, room.entries + 1))
         if len(names) > room.entries:
-            raise _BadAnswers(f"its answers are more than {MOST_ANSWERS} files and folders")
+            raise _BadAnswers(f"its answers are too many: {MOST_ANSWERS} files and folders are most")
         room = room._replace(entries=room.entries - len(names))
         for name in names:
             room = _copy_answer(name, f"{target}/{name}", room, f"{inside}{name}", folder)
@@ -334,7 +337,7 @@ def _copy_answers(source: str, target: str, room: _AnswerRoom, inside: str, abov
     return room
 
 
-def _copy_answer(name: str, target: str, room: _AnswerRoom, where: str, folder: int) -> _AnswerRoom:
+def _copy_answer(name: str, target: str, room: AnswerRoom, where: str, folder: int) -> AnswerRoom:
     if where.count("/") >= DEEPEST_ANSWERS or len(os.fsencode(where)) > LONGEST_ANSWER:
         most = f"{DEEPEST_ANSWERS} folders deep, or at {LONGEST_ANSWER} bytes of a path"
         raise _BadAnswers(f"of its answers {printable_path(where)} lies more than {most}")
@@ -350,18 +353,20 @@ def _copy_answer(name: str, target: str, room: _AnswerRoom, where: str, folder: 
         status = os.fstat(source)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
             raise _not_plain(where)
+        if status.st_size > room.size:
+            raise _too_large()
         return room._replace(size=room.size - _copy_bytes(source, target, room.size))
 
 
 def _copy_bytes(source: int, target: str, room: int) -> int:
-    """Copy an open file, and return its size."""
+    """Copy an open file, which may grow meanwhile, and return its size."""
     size = 0
     with open(target, "xb") as copy:
-        while size <= room and (part := os.read(source, 1 << 20)):
+        while part := os.read(source, 1 << 20):
             size += len(part)
+            if size > room:
+                raise _too_large()
             copy.write(part)
-    if size > room:
-        raise _BadAnswers(f"its answers are more than {LARGEST_ANSWERS >> 20} MB")
     os.utime(target, (0, 0))
     os.chmod(target, 0o444)
     return size
@@ -379,6 +384,10 @@ def _opened_answer(path: str, where: str, flag: int, folder: int | None) -> Iter
         yield fd
     finally:
         os.close(fd)
+
+
+def _too_large() -> _BadAnswers:
+    return _BadAnswers(f"its answers are too large: {LARGEST_ANSWERS >> 20} MB are most")
 
 
 def _unreadable(where: str, error: OSError) -> _BadAnswers:

@@ -248,7 +248,7 @@ def _judge_output(output: str) -> str:
 
 
 def _file_states(folder: str) -> list[tuple[str, int, int]]:
-    """What changes with any change of a folder: ctimes, which nobody can set."""
+    """Files of a folder with their ctimes, which nobody can set."""
     found = [folder, *(f"{at}/{name}" for at, inner, names in os.walk(folder) for name in (*inner, *names))]
     return [(path, (status := os.lstat(path)).st_ctime_ns, status.st_ino) for path in found]
 

@@ -135,7 +135,7 @@ class Sweep(NamedTuple):
         return frozenset[str]().union(*(command.uses for command in self.commands))
 
     @property
-    def told(self) -> frozenset[str]:
+    def shared_uses(self) -> frozenset[str]:
         """Names that each of its commands has: who answers and who judges must speak of the same part of the data."""
         return self.command.uses.intersection(*(command.uses for command in self.commands))
 

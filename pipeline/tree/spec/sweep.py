@@ -200,7 +200,7 @@ COMMAND_FIELDS = (
 COMMAND = Table(*COMMAND_FIELDS)
 _CONFIG_ROWS = fields.list_of({"type": "object"}, minItems=1, maxItems=MOST_CONFIGS)
 SWEEP = Table(
-    COMMAND["run"]._replace(needed=False, without="`answer` and `judge`"),
+    COMMAND["run"]._replace(needed=False, without="needed, or `answer` and `judge`"),
     *COMMAND_FIELDS[1:],
     Field(ANSWER, fields.as_item(COMMAND.schema), needs=(JUDGE,), help=
           "of a sweep, with `judge` in place of `run`: a command (`run`, `reads`, `env`, `timeout`) that runs in the "
@@ -268,7 +268,7 @@ def _measured_blocks(item: Item, what: str, sweep: Sweep, why: str = "") -> tupl
     """The ids of blocks, of a sweep that can be told which of them to measure."""
     if sweep.blocks is None or sweep.blocks.ids is None:
         item.wrong(f"{what}: say in `sweep: blocks:` which blocks there are{why}")
-    if "blocks" not in sweep.told:
+    if "blocks" not in sweep.shared_uses:
         where = "`sweep: run:`" if sweep.judge is None else "`run:` of both `answer:` and `judge:`"
         item.wrong(f"{what}: the sweep must be told what to measure: name {{blocks}} in {where}")
     return sweep.blocks.ids
@@ -328,7 +328,7 @@ def _hold_out_blocks(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, Hol
 
 
 def _hold_out_configs(item: Item, sweep: Sweep) -> tuple[Sweep, HoldoutKeys]:
-    what, grid, uses = "holdout: configs", sweep.grid, sweep.told
+    what, grid, uses = "holdout: configs", sweep.grid, sweep.shared_uses
     if grid is None:
         item.wrong(f"{what}: say in `sweep: configs:` which configs there are")
     held: set[int] = {each.count(what, 0, grid - 1) for each in item.items(what)}

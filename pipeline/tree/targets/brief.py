@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.core.graph import Leavings
 from pipeline.core.text import plural
 from pipeline.tree.rules.scoring import HIGHER, Metric, ScoringRules, metric_weight
-from pipeline.tree.spec.model import CheckCommand, CheckoutCommand, Params, TreeSpec
+from pipeline.tree.spec.model import JUDGE, CheckCommand, CheckoutCommand, Params, TreeSpec
 
 _MOST_CONFIGS, _MOST_PATHS, _LONGEST_LINE = 6, 20, 400
 # The folders of an absolute path; a path behind a name in braces is none.
@@ -23,10 +23,11 @@ _FOLDERS = re.compile(r"(?<![\w{}.\-/])/(?:[\w.+@-]+/)+")
 
 
 def make_brief(
-    spec: TreeSpec, tests: CheckoutCommand | None, checks: Sequence[CheckCommand], sheet: Params
+    spec: TreeSpec, tests: CheckoutCommand | None, checks: Sequence[CheckCommand], sheet: Params, truth: Sequence[str]
 ) -> dict[str, Any]:
-    """`sheet`: the parameters by which results are read."""
-    steps = {"sweep": spec.sweep.command, **({"tests": tests} if tests else {})}
+    """`sheet`: the parameters by which results are read; `truth`: files that only a judge apart reads."""
+    judge = {JUDGE: spec.sweep.judge} if spec.sweep.judge else {}
+    steps = {"sweep": spec.sweep.command, **judge, **({"tests": tests} if tests else {})}
     commands = {name: command_line(command) for name, command in steps.items()}
     commands |= {f"check {each.name}": command_line(each.command) for each in checks}
     return {
@@ -41,7 +42,7 @@ def make_brief(
         "ideas_per_node": spec.shape.ideas_per_node,
         "budget": {"budget": spec.budget._asdict(), "ceiling": spec.ceiling._asdict()},
         "left_out": (spec.leave_out or Leavings()).sentence,
-        "withheld": [*chain(*(spec.holdout.reads if spec.holdout else {}).values())],
+        "withheld": [*chain(*(spec.holdout.reads if spec.holdout else {}).values()), *truth],
     }
 
 
@@ -100,8 +101,15 @@ def _rule_lines(spec: TreeSpec, commands: Mapping[str, str]) -> Iterator[str]:
         yield f"It is measured on {plural(len(spec.sweep.ids), 'config')}{f': {named}{more}' if named else ''}."
     if spec.sweep.blocks and spec.sweep.blocks.ids:
         yield f"Each config is measured on {plural(len(spec.sweep.blocks.ids), 'block')}."
-    yield from (f"Command of the {name}: `{line}`." for name, line in commands.items() if name == "sweep")
-    if before := [f"{name} (`{line}`)" for name, line in commands.items() if name != "sweep"]:
+    if JUDGE in commands:
+        yield f"Command of the sweep, which writes answers into {{answers}}: `{commands['sweep']}`."
+        yield (
+            f"A judge then scores these answers alone: `{commands[JUDGE]}`. It runs with the files of the start, so no "
+            "change of its files counts, and nothing that the command of the sweep writes elsewhere does."
+        )
+    else:
+        yield f"Command of the sweep: `{commands['sweep']}`."
+    if before := [f"{name} (`{line}`)" for name, line in commands.items() if name not in ("sweep", JUDGE)]:
         yield f"Before it is measured, these must pass: {', '.join(before)}."
     if paths := spec.protect.repo:
         more = f" and {len(paths) - _MOST_PATHS} more" if len(paths) > _MOST_PATHS else ""

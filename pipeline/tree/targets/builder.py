@@ -40,7 +40,8 @@ class TargetBuilder:
         self.sealed = {"sealed": sealed} if sealed else {}
         # the same, and what the judge alone reads: for all that runs the candidate's code, and for who writes it
         self.seal_limits = self.sealed | self.truth_limits()
-        self.brief = make_brief(spec, self.tests, self.checks, self.completeness_params())
+        truth = self.seal_limits.get("truth", [])
+        self.brief = make_brief(spec, self.tests, self.checks, self.completeness_params(), truth)
 
     def truth_limits(self, replaced: Mapping[str, Paths] = {}) -> dict[str, list[str]]:
         """The limit that hides what a judge apart reads and nobody else is given.
