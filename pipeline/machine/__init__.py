@@ -8,9 +8,11 @@ failures  failures in words, and whose they are
 guard     the script that outlives a build to end what it left behind
 worker    the script that calls functions of the user's files
 job       the job of a stage; the workers and shared resources of a build
-confine   keeps a command from writing to a project and reading what is sealed
+cage      what a command may see, change and reach: bubblewrap, or Landlock
+grades    grades of cages, which of them this machine has, and the cure for one it has not
+limits    limits on a command, by the kernel or by watching its tree
 patience  what is out: pauses that grow, one caller that tries, an end
-landlock  the system calls of confinement
+kernel    the system calls of cages: Landlock, seccomp, capabilities
 lock      one builder a run: the lock, its holder and heartbeat, takeover
 exclusive the machine for oneself, for commands that time things
 load      how many CPUs we may use, and how busy they are"""

@@ -32,6 +32,11 @@ def describe_exit(ended: Exit, timeout: float | None) -> tuple[str, int]:
     """Describe what went wrong, empty when nothing did; with the exit status as a shell has it."""
     if ended.timed_out:
         return f"timed out after {timeout:g} s", LATE_STATUS
+    if ended.limit or ended.fault:
+        return (
+            f"limit: {ended.limit}" if ended.limit else ended.fault,
+            ended.code if ended.code > 0 else 128 - ended.code,
+        )
     if ended.code < 0:
         return f"killed by signal {-ended.code}", 128 - ended.code
     return f"exit status {ended.code}" if ended.code else "", ended.code
@@ -149,6 +154,10 @@ def find_outage(ended: Exit, asked: bool = False, missing: bool = False) -> Outa
     no such program as the spec names."""
     if missing:
         return Outage("missing", "the program is not there")
+    if ended.fault:
+        return Outage("killed", ended.fault)
+    if ended.limit:
+        return None
     if ended.timed_out:
         return Outage("time-out", "there was no answer in time") if asked else None
     if signal_of(ended) in FROM_OUTSIDE:

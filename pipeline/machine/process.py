@@ -19,18 +19,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
-from operator import call
+from contextlib import closing, contextmanager, suppress
 from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import Event, Lock, Timer
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import writing
+from pipeline.machine import kernel
 from pipeline.store.flock import LockWaits
 
 if TYPE_CHECKING:
-    from pipeline.machine.confine import Confinement
+    from pipeline.machine.cage import Cage
+
+Starter = Callable[[], Popen[bytes]]
 
 
 # Shorter values ("1", "yes") are no secrets, and blotting them out would blot out the log.
@@ -133,12 +135,47 @@ def signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
+def children_of(pid: int) -> list[int]:
+    """Children of all threads of a process; none of one that is gone, or where the system does not say."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
+                found.extend(map(int, file.read().split()))
+    return found
+
+
+def _inner_session(pid: int) -> int:
+    """The leader of the session within bubblewrap; 0 when there is none yet."""
+    first = children_of(pid)
+    inner = children_of(first[0]) if first else []
+    return inner[0] if inner else 0
+
+
+def _children_elsewhere() -> set[int]:
+    """Our children that are in other sessions than we."""
+    found, own = set[int](), os.getsid(0)
+    for pid in children_of(os.getpid()):
+        with suppress(ProcessLookupError):
+            found |= {pid} if os.getsid(pid) != own else set()
+    return found
+
+
+def _end_orphans(strangers: set[int]) -> None:
+    """End what commands have left that left their sessions too: having lost its parents, it is our child."""
+    for pid in _children_elsewhere() - strangers:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def start_guard(marks: Sequence[str], locks: Sequence[int]) -> Popen[bytes]:
-    """Start the guard without the mark of a build whose command we may be: our guard must outlive us."""
+    """Start the guard without our environment, which holds keys and may hold the mark of a build whose command we are:
+    our guard must outlive us."""
     guard = os.path.join(os.path.dirname(__file__), "guard.py")
     return Popen(
         [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *marks],
-        env={name: value for name, value in os.environ.items() if name != MARK},
+        env=set_variables(("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")),
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -160,10 +197,14 @@ IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 
 class Exit(NamedTuple):
-    """The end of a command; a negative code is the number of a signal, as subprocess has it."""
+    """The end of a command; a negative code is the number of a signal, as subprocess has it.
+
+    `limit`: the limit that it passed, in words; `fault`: why it never began, though there is such a program."""
 
     code: int
     timed_out: bool = False
+    limit: str = ""
+    fault: str = ""
 
 
 def set_variables(names: Iterable[str]) -> dict[str, str]:
@@ -188,6 +229,24 @@ class Environment(NamedTuple):
     secrets: Mapping[str, str] = {}
 
 
+def _start_without_peeking(start: Starter) -> Popen[bytes]:
+    """Start a command that cannot look into us, which root could."""
+    return kernel.run_limited(start, capabilities=kernel.PEEKING) if kernel.is_root() else start()
+
+
+class Launch(NamedTuple):
+    """How a command is started: words, environment and folder for `Popen`, files it keeps open, and a caller.
+
+    `status`: the file in which bubblewrap says how it went."""
+
+    words: Sequence[str]
+    env: Mapping[str, str]
+    folder: str | None = None
+    keep: tuple[int, ...] = ()
+    call: Callable[[Starter], Popen[bytes]] = _start_without_peeking
+    status: int = -1
+
+
 class BuildStopping(Exception):
     """Refusal to go on, because the build is being interrupted."""
 
@@ -208,9 +267,11 @@ class Processes:
         self._base = set_variables(ALLOWED)
         self._locks = tuple(locks)
         self._live: dict[int, Popen[bytes]] = {}
+        self._wrapped: set[int] = set()  # those of them that are bubblewrap, with a session within
         self._lock = Lock()
         self._guard: Popen[bytes] | None = None
         self._wakes: list[Callable[[], object]] = []
+        self._strangers: set[int] = set()  # children that no command of ours has left, such as the guard
         self.started: Callable[[int], None] = lambda pid: None  # called in the thread that started a command
         self.stopping = LockWaits.stopping = False
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
@@ -240,21 +301,26 @@ class Processes:
         cwd: str | None = None,
         stdin: IO[bytes] | int = subprocess.DEVNULL,
         stdout: IO[bytes] | None = None,
-        confined: Confinement | None = None,
+        cage: Cage | None = None,
     ) -> Exit:
         """Run to the end or the timeout; what is left of its process group is ended too.
 
         Without a `stdout` of its own, all that it prints goes to the log."""
+        if cage is not None and cage.needs_watching:
+            from pipeline.machine.cage import run_caged  # here: most builds start nothing that needs it
+
+            with writing(log), open(log, "ab") as output:
+                return run_caged(self, argv, env, output, timeout, cage, {"stdin": stdin, "stdout": stdout})
         with writing(log), open(log, "ab") as output, redacted_output(env.secrets, output) as printed:
             out = printed if stdout is None else stdout
-            child = self.start(argv, env.variables, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
+            child = self.start(argv, env.variables, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:
                 with self.deadline(child, timeout) as late:
                     await_end(child)
             except BaseException:
                 self.end(child)
                 raise
-            self._reap(child)
+            self.reap(child)
         return Exit(child.returncode, late.is_set())
 
     @contextmanager
@@ -281,16 +347,28 @@ class Processes:
             timer.join()
 
     def start(
-        self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **options: Any
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cwd: str | None = None,
+        launch: Launch | None = None,
+        **options: Any,
     ) -> Popen[bytes]:
-        with confined.ready() if confined else nullcontext(call) as within, self._lock:
+        """Start a command: plainly, or as `launch` says, which stands for all but its streams."""
+        how = launch or Launch(argv, env, cwd)
+        options = {"stdin": subprocess.DEVNULL, **options, "cwd": how.folder, "pass_fds": how.keep}
+        with self._lock:
             if self.stopping:
                 raise NotBegun
             if self._guard is None:
+                kernel.guard_process()
                 self._guard = start_guard([*self._marks.values()], self._locks)
-            options = {"stdin": subprocess.DEVNULL, **options}
-            child = within(lambda: Popen([*argv], env={**env}, start_new_session=True, **options))
+                self._strangers = _children_elsewhere()
+            child = how.call(lambda: Popen([*how.words], env={**how.env}, start_new_session=True, **options))
             self._live[child.pid] = child
+            if how.status >= 0:
+                self._wrapped.add(child.pid)
             self._tell_guard(b"+%d\n" % child.pid)
         self.started(child.pid)
         return child
@@ -300,15 +378,18 @@ class Processes:
         if not has_ended(child):
             with self.deadline(child, 0):
                 await_end(child)
-        self._reap(child)
+        self.reap(child)
 
-    def _reap(self, child: Popen[bytes]) -> None:
+    def reap(self, child: Popen[bytes]) -> None:
         """End the rest of the group of a child that has ended, then ask how it ended."""
         with self._lock:
             if self._live.pop(child.pid, None):
                 signal_group(child.pid, signal.SIGKILL)
                 child.wait()
+                self._wrapped.discard(child.pid)
                 self._tell_guard(b"-%d\n" % child.pid)
+            if not self._live:  # beside others, nobody can tell whose it is
+                _end_orphans(self._strangers)
 
     @contextmanager
     def wake_on_stop(self, wake: Callable[[], object]) -> Iterator[None]:
@@ -331,15 +412,24 @@ class Processes:
         last_word.daemon = True
         last_word.start()
 
+    def kill(self, child: Popen[bytes]) -> None:
+        """End a child at once; how it ended is asked for later."""
+        self._signal(child, signal.SIGKILL)
+
     def _signal(self, child: Popen[bytes], number: int) -> None:
         with self._lock:
             if child.pid in self._live:
-                signal_group(child.pid, number)
+                self._send(child.pid, number)
 
     def _signal_all(self, number: int) -> None:
         with self._lock:
             for pid in self._live:
-                signal_group(pid, number)
+                self._send(pid, number)
+
+    def _send(self, pid: int, number: int) -> None:
+        """Send a signal; a polite one to the session within bubblewrap, which would end without a word to it."""
+        inner = _inner_session(pid) if pid in self._wrapped and number != signal.SIGKILL else 0
+        signal_group(inner or pid, number)
 
     def close(self) -> None:
         with self._lock:

@@ -15,8 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.machine.confine import Confinement, landlock_version
+from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import describe_exit, lacking_room
+from pipeline.machine.grades import AUTO, FULL, PLAIN, resolve_grade
+from pipeline.machine.limits import Limits, default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
     Exit,
@@ -104,7 +106,7 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
 def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a client by its recipe, and remove what it leaves in the working folder."""
     recipe = RECIPES[backend["backend"]]
-    caged = bool(desk.hidden and landlock_version())
+    caged = resolve_grade(backend.get("sandbox", AUTO)) != PLAIN
     variables = set_variables((*recipe.keys, *recipe.urls, *recipe.scratch, *NETWORK))
     call = invocation_of(backend, question.role, caged, variables)
     before = _litter(question.folder, call)
@@ -169,9 +171,9 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
         start = os.path.getsize(question.log) if os.path.exists(question.log) else 0
         errors = ""
         try:
-            cage = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
+            cage = _cage(backend, call, question, desk, scratch)
             ended = desk.processes.run(
-                argv, env, question.log, timeout, cwd=question.folder, stdin=stdin, stdout=out, confined=cage
+                argv, env, question.log, timeout, cwd=question.folder, stdin=stdin, stdout=out, cage=cage
             )
         except OSError as error:
             if error.filename != argv[0]:
@@ -190,6 +192,18 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
         too_much = f"it {'printed' if cut else 'wrote'} more than {LONGEST_OUTPUT // 1024 // 1024} MB"
         texts, seconds = (out.read().decode(errors="replace"), errors, written), time.monotonic() - began
         return Printed(ended, *texts, seconds, env.secrets, cut, too_much if cut or is_large else "")
+
+
+def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, scratch: str) -> Cage:
+    """The cage of a program that is asked: its working folder and the call's own, a network, and where it has no key in
+    its environment, the files of its login."""
+    grade = resolve_grade(backend.get("sandbox", AUTO))
+    limits = make_limits(backend.get("limits", {}), default_limits() if grade != PLAIN else Limits())
+    folder = os.path.realpath(question.folder)
+    logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
+    visible = tuple(map(visible_path, (*backend.get("reads", ()), *backend.get("visible", ()), *logins)))
+    network = FULL if grade == PLAIN else backend.get("network", FULL)
+    return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 
 
 def _read_answer(path: str) -> tuple[str | None, bool]:

@@ -33,7 +33,8 @@ class Recipe(NamedTuple):
     `caged`: in place of these where we confine the client ourselves.  `last_words`: after all others.  `settings`:
     words that depend on the variables.  `options`: keys of the role that have an option.  `home_with_key`: variables
     set to a scratch folder with `files` when another one, a key, is set.  `scratch`: variables set to a path in the
-    scratch folder, unless the role has them.  `litter`: files left in the working folder."""
+    scratch folder, unless the role has them.  `litter`: files left in the working folder.  `logins`: where it keeps who
+    is logged in, for those without a key."""
 
     run: tuple[str, ...]
     model: str
@@ -51,13 +52,14 @@ class Recipe(NamedTuple):
     scratch: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     litter: tuple[str, ...] = ()
+    logins: tuple[str, ...] = ()
 
 
 class Invocation(NamedTuple):
     """A program as it is started: words with names in braces, and its environment.
 
-    `passed`: our variables that hold keys; `plain`: those that do not.  `places`: variables set to a path in its
-    scratch folder, where `files` lie; `litter`: what it leaves in its work."""
+    `passed`: our variables that hold keys; `plain`: those that do not; `logins`: files in place of keys.  `places`:
+    variables set to a path in its scratch folder, where `files` lie; `litter`: what it leaves in its work."""
 
     run: Sequence[str]
     env: Mapping[str, str] = {}
@@ -66,6 +68,7 @@ class Invocation(NamedTuple):
     files: Mapping[str, str] = {}
     litter: Sequence[str] = ()
     plain: Sequence[str] = ()
+    logins: Sequence[str] = ()
 
 
 # Ways to the network, which any client may need.
@@ -215,6 +218,7 @@ RECIPES: dict[str, Recipe] = {
         ("ANTHROPIC_BASE_URL",),
         options={"max_turns": "--max-turns", "max_usd": "--max-budget-usd"},
         env={"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        logins=("~/.claude/.credentials.json",),
     ),
     "codex": Recipe(
         ("codex", "exec", "--json", "--ephemeral", "--skip-git-repo-check", "-o", "{answer_file}"),
@@ -226,6 +230,7 @@ RECIPES: dict[str, Recipe] = {
         ("OPENAI_BASE_URL",),
         caged=("--sandbox", "danger-full-access"),  # its own cannot start inside ours
         last_words=("-",),
+        logins=("~/.codex/auth.json", "~/.codex/config.toml"),
         settings=_codex_server,
     ),
     "aider": Recipe(
@@ -258,6 +263,7 @@ RECIPES: dict[str, Recipe] = {
         # With a key, a home of its own: it takes another server only if its settings say that there is a key.
         home_with_key={"GEMINI_CLI_HOME": "GEMINI_API_KEY"},
         files={".gemini/settings.json": json.dumps(_GEMINI_SETTINGS)},
+        logins=("~/.gemini/oauth_creds.json", "~/.gemini/settings.json", "~/.gemini/google_accounts.json"),
     ),
     "opencode": Recipe(
         ("opencode", "run", "--format", "json", "--title", "coppice"),  # a title of its own costs a call
@@ -271,6 +277,7 @@ RECIPES: dict[str, Recipe] = {
         # Two that start at once both make the tables of a new database, or meet its lock; logins are in another file.
         # Each call leaves 5 MB of a library in TMPDIR.
         scratch={"OPENCODE_DB": "opencode.db", "TMPDIR": "tmp"},
+        logins=("~/.local/share/opencode/auth.json", "~/.config/opencode"),
     ),
 }
 
@@ -297,6 +304,7 @@ def invocation_of(keys: Mapping[str, Any], role: str, caged: bool, variables: Ma
         recipe.files if homes else {},
         recipe.litter,
         tuple(name for name in (*recipe.urls, *NETWORK) if name not in env),
+        recipe.logins,
     )
 
 

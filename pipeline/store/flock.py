@@ -123,7 +123,8 @@ def lock_holders(fd: int) -> str:
     """The processes that have the file locked, as far as the system tells: a child may have inherited the lock."""
     here, mark = os.getpid(), b":%d 0 EOF" % os.fstat(fd).st_ino
     pids = filter(str.isdigit, os.listdir("/proc")) if os.path.isdir("/proc/self/fdinfo") else ()
-    found = [f"process {pid} ({_process_name(pid)})" for pid in pids if int(pid) != here and _holds(pid, mark)]
+    holders = {int(pid) for pid in pids if _holds(pid, mark)} | _lockers(mark)
+    found = [f"process {pid} ({_process_name(str(pid))})" for pid in sorted(holders - {here})]
     return ", ".join(found) or ("this process itself" if _holds(str(here), mark) else "another process")
 
 
@@ -136,6 +137,17 @@ def _holds(pid: str, mark: bytes) -> bool:
     except OSError:
         return False  # ended meanwhile, or another user's
     return False
+
+
+def _lockers(mark: bytes) -> set[int]:
+    """The processes that took the lock, of those into which nobody may look, as builds are, and which are alive."""
+    try:
+        with open("/proc/locks", "rb") as file:
+            lines = [line.split() for line in file if b" FLOCK " in line and line.rstrip().endswith(mark)]
+    except OSError:
+        return set()
+    pids = {int(words[words.index(b"FLOCK") + 3]) for words in lines if b"->" not in words}
+    return {pid for pid in pids if os.path.exists(f"/proc/{pid}")}
 
 
 def _process_name(pid: str) -> str:

@@ -257,7 +257,7 @@ class RoleAsker(NamedTuple):
     def _send(self, question: Question) -> Answer:
         """Ask; of what is paid there is a note before, which is taken back if the build stopped before it was sent."""
         backend = self.roles[question.role]
-        context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
+        context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job, walled=True)))
         is_paid = backend["backend"] in PAID
         if is_paid:
             self.calls.note_asked(question.role, 0.0 if isinstance(backend.get("price"), str) else None)

@@ -23,7 +23,7 @@ from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
-from pipeline.machine.confine import landlock_version
+from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
@@ -34,7 +34,9 @@ from pipeline.machine.failures import (
     signal_of,
     watch_room,
 )
+from pipeline.machine.grades import AUTO, PLAIN, resolve_grade, resolve_network
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
+from pipeline.machine.limits import Limits, default_limits, make_limits
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Exit
 from pipeline.store.files import read_bytes
@@ -42,10 +44,10 @@ from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.prompts import without_run_details
 from pipeline.tree.rules.protection import VOID, printable_path
-from pipeline.tree.run.protect import command_shield, start_watch, tamper_reason, tree_void_reason
+from pipeline.tree.run.protect import start_watch, tamper_reason, tree_void_reason
 from pipeline.tree.run.records import CommandCost, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
-from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
+from pipeline.tree.run.seal import arm_tripwire, sealed_paths, tripwire_reason
 from pipeline.tree.spec.model import ANSWERS
 
 # Words at the start of a shell line that are no programs.
@@ -59,7 +61,7 @@ LARGEST_RESULTS = 256 << 20  # bytes of a results file
 class CheckoutRun(NamedTuple):
     """The last attempt of a command.  `why` is empty when it ended well; `results`: the bytes that it wrote, if any.
 
-    `shield`: what kept it from writing to the project, empty when nothing did; None where nothing is protected.
+    `sandbox` and `network`: the grade of its cage and what it could reach; None of what never ran.
     `outage`: why its failure says nothing of the candidate; `full`: the disk that was full while it ran."""
 
     why: str
@@ -67,7 +69,8 @@ class CheckoutRun(NamedTuple):
     results: bytes
     seconds: float
     attempts: int
-    shield: str | None = None
+    sandbox: str | None = None
+    network: str | None = None
     outage: str = ""
     full: str = ""
 
@@ -81,9 +84,10 @@ class CheckoutRun(NamedTuple):
 
     @property
     def cost(self) -> CommandCost:
-        return CommandCost(round(self.seconds, 3), self.attempts, self.exit, self.shield)
+        return CommandCost(round(self.seconds, 3), self.attempts, self.exit, self.sandbox, self.network)
 
 
+_OWN_NAMES = ("tree", "output", "results", "configs", "answers")
 NOTHING_RAN = CheckoutRun("", 0, b"", 0.0, 0)
 
 
@@ -205,31 +209,40 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     shell = "argv" not in params
     words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
     env = job.processes.environment(job.target.run, fixed, params["pass"])
-    watched, sealed = start_watch(job, worktree.repo, folder), sealed_paths(job)
-    wire = arm_tripwire(sealed, hidden=bool(landlock_version()))
+    cage = command_cage(job, request, folder, names)
+    watched = start_watch(job, worktree.repo, folder, cage.is_walled)
+    wire = arm_tripwire(cage.hidden, hidden=cage.is_walled)
     full: list[str] = []
-    with command_shield(watched, folder, output, env.variables) as shield:
-        confined = hide_paths(shield, sealed)
-        try:
-            with watch_room([output, request.log]) as full:
-                ended = job.processes.run(words, env, request.log, timeout, cwd=folder, confined=confined)
-            why = describe_exit(ended, timeout)[0]
-        except OSError as error:
-            why, status = describe_start_failure(error, words[0])
-            if not _is_inside(words[0], folder):
-                raise (
-                    StageOutage(why, PROGRAM_MISSING) if status == NOT_FOUND else StageFailed(why, status)
-                ) from error
-            ended = Exit(status)
-    foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
+    try:
+        with watch_room([output, request.log]) as full:
+            ended = job.processes.run(words, env, request.log, timeout, cwd=folder, cage=cage)
+        why = describe_exit(ended, timeout)[0]
+    except OSError as error:
+        why, status = describe_start_failure(error, words[0])
+        if not _is_inside(words[0], folder):
+            raise (StageOutage(why, PROGRAM_MISSING) if status == NOT_FOUND else StageFailed(why, status)) from error
+        ended = Exit(status)
+    foul = tripwire_reason(wire, hidden=cage.is_walled) or (tamper_reason(watched) if watched else "")
     lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
     outage = None if foul else find_outage(ended, missing=lacks)
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
-    shield_used = watched.shield if watched else None
-    return CheckoutRun(
-        foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage.why if outage else "", "".join(full)
-    )
+    held, out = (cage.grade, cage.network), outage.why if outage else ""
+    return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, *held, out, "".join(full))
+
+
+def command_cage(job: Job, request: CommandRequest, folder: str, names: Mapping[str, Sequence[str]]) -> Cage:
+    """The cage of a command in a checkout: it sees what it is given, and writes there and to its output."""
+    params = job.target.params
+    keys = {**params.get("limits", {}).get("cage", {}), **params.get("cage", {})}
+    grade = resolve_grade(keys.get("sandbox", AUTO), judged=request.answers or request.code is not None)
+    walled, output = grade != PLAIN, os.path.abspath(request.output)
+    given = [path for name, paths in names.items() if name not in ("project", *_OWN_NAMES) for path in paths]
+    visible = [path for path in given if os.path.isabs(path)] + [visible_path(path) for path in keys.get("visible", ())]
+    limits = make_limits(keys.get("limits", {}), default_limits() if walled else Limits())
+    network = resolve_network(keys.get("network", ""), grade)
+    hidden = (*sealed_paths(job, walled), *filter(None, [job.store if walled else ""]))
+    return Cage(grade, network, limits, folder, (folder, output), tuple(visible), hidden)
 
 
 def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:

@@ -18,6 +18,7 @@ from typing import Any
 from pipeline.core.recipe import compact_json
 from pipeline.git.commits import Candidate
 from pipeline.machine.exclusive import exclusive_machine
+from pipeline.machine.grades import GRADES
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.store.folders import delete_tree
@@ -175,9 +176,10 @@ def join_logs_and_costs(job: JobFiles) -> None:
 def total_cost(costs: Sequence[CommandCost]) -> CommandCost:
     """The cost of several commands as if they were one."""
     exit_ = next((cost.exit for cost in costs if cost.exit), 0)
-    shield = next((cost.shield for cost in reversed(costs) if cost.shield is not None), None)
+    weakest = min((cost for cost in costs if cost.sandbox), key=lambda cost: GRADES.index(cost.sandbox), default=None)
     seconds, attempts = round(sum(cost.seconds for cost in costs), 3), max(cost.attempts for cost in costs)
-    return CommandCost(seconds, attempts, exit_, shield)
+    held = (weakest.sandbox, weakest.network) if weakest else (None, None)
+    return CommandCost(seconds, attempts, exit_, *held)
 
 
 def _tree(job: JobFiles) -> str:

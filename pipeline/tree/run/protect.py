@@ -11,13 +11,10 @@ import os
 import posixpath
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from pipeline.core.graph import GLOB, covers_below, covers_path
 from pipeline.git.objects import LINK, TreeEntry, object_name, read_blobs, tree_changes, tree_entries
-from pipeline.git.repository import borrowed_objects
-from pipeline.machine.confine import Confinement, shield_name
 from pipeline.machine.job import Job, StageFailed
 from pipeline.store.files import Files, files_behind
 from pipeline.store.folders import delete_tree
@@ -124,19 +121,17 @@ _Look = tuple[int, ...]
 
 class ProtectionWatch(NamedTuple):
     """The state of protected files before a command.  `looks`: at those in `folder`, the checkout, and at the folders
-    above them.  `reads`: at the command's inputs.  `shield`: what keeps it from writing to the project, or empty.
-    `apart`: what else it is kept from: the store, which may be elsewhere, and objects that the repository borrows."""
+    above them.  `reads`: at the command's inputs.  `walled`: its cage keeps it from writing to the project."""
 
     run: str
     protected: ProtectedFiles
     folder: str
     looks: dict[str, _Look]
     reads: dict[str, int]
-    shield: str
-    apart: tuple[str, ...]
+    walled: bool
 
 
-def start_watch(job: Job, repo: str, folder: str) -> ProtectionWatch | None:
+def start_watch(job: Job, repo: str, folder: str, walled: bool) -> ProtectionWatch | None:
     """Put protected files back and watch them; None when nothing is protected."""
     protected = protected_of(job)
     if protected is None:
@@ -148,9 +143,7 @@ def start_watch(job: Job, repo: str, folder: str) -> ProtectionWatch | None:
     restore_protected(protected, repo, folder)
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
-    apart = tuple(filter(None, (job.store, borrowed_objects(repo))))
-    looks = dict(_looks(protected, folder))
-    return ProtectionWatch(job.target.run, protected, folder, looks, reads, shield_name("."), apart)
+    return ProtectionWatch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, walled)
 
 
 def _changed_in_project(protected: ProtectedFiles) -> list[str]:
@@ -213,27 +206,6 @@ def _look(path: str) -> _Look:
         return ()
     which = (s.st_mode, s.st_dev, s.st_ino)
     return which if stat.S_ISDIR(s.st_mode) else (*which, s.st_ctime_ns)
-
-
-@contextmanager
-def command_shield(
-    watch: ProtectionWatch | None, folder: str, output: str, env: dict[str, str]
-) -> Iterator[Confinement | None]:
-    """Confine a command to writing in its checkout and its output; nothing changes outside of the project.
-
-    If the project or the store is below /tmp, temporary files get another folder."""
-    if watch is None or not watch.shield:
-        yield None
-        return
-    project, scratch = os.path.realpath("."), f"{output}.tmp"
-    if "TMPDIR" not in env and any(_is_below(path, "/tmp") for path in (project, *watch.apart)):
-        os.makedirs(scratch, exist_ok=True)
-        env["TMPDIR"] = scratch
-    try:
-        writable = (folder, output, *([scratch] if os.path.isdir(scratch) else ()))
-        yield Confinement(writable, project, apart=watch.apart)
-    finally:
-        delete_tree(scratch)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -302,6 +274,6 @@ def _elsewhere_reason(watch: ProtectionWatch) -> str:
     if not changed:
         return ""
     path, what = changed[0]
-    if watch.shield and _is_below(path, "."):
+    if watch.walled and _is_below(path, "."):
         raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)
     return f"{what} was changed while the command ran"

@@ -98,12 +98,13 @@ class SweepRecord(NamedTuple):
 
 
 class CommandCost(NamedTuple):
-    """The cost of a command; `shield`: its confinement, where files are protected."""
+    """The cost of a command; `sandbox` and `network`: the grade of its cage and what it reached, as they held."""
 
     seconds: float
     attempts: int
     exit: int
-    shield: str | None = None
+    sandbox: str | None = None
+    network: str | None = None
 
 
 T = TypeVar("T", bound=NamedTuple)

@@ -21,7 +21,6 @@ from pipeline.core.text import join_names
 from pipeline.errors import SpecError
 from pipeline.git.refs import keep_copy, read_copy
 from pipeline.git.repository import run_repository
-from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.job import Job
 from pipeline.store.files import append_lines, files_behind
 from pipeline.store.receipts import Receipts
@@ -34,26 +33,18 @@ Tripwire = dict[str, int]  # path -> ctime
 _ARMING = Lock()
 
 
-def sealed_paths(job: Job) -> list[str]:
+def sealed_paths(job: Job, walled: bool) -> list[str]:
     """The files that commands of a target must not read: of the holdout, and what a judge apart reads alone.
 
     The latter only where they can be hidden: a judge at work beside it would set off the tripwire."""
     limits = job.target.params.get("limits", {})
-    truth = limits.get("truth", ()) if landlock_version() else ()
+    truth = limits.get("truth", ()) if walled else ()
     return [os.path.abspath(path) for path in (*limits.get("sealed", ()), *truth)]
 
 
 def file_limits(params: Mapping[str, Any]) -> dict[str, Any]:
     """The limits of a target about files, for one of several commands of it."""
-    return {name: params["limits"][name] for name in ("sealed", "truth") if name in params.get("limits", {})}
-
-
-def hide_paths(confined: Confinement | None, paths: Iterable[str]) -> Confinement | None:
-    """Hide these paths from a command, besides its other limits."""
-    there = tuple(path for path in paths if os.path.exists(path))
-    if not there or not landlock_version():
-        return confined
-    return (confined or Confinement())._replace(unreadable=there)
+    return {name: params["limits"][name] for name in ("sealed", "truth", "cage") if name in params.get("limits", {})}
 
 
 def arm_tripwire(paths: Iterable[str], hidden: bool) -> Tripwire:

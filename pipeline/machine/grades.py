@@ -1,0 +1,125 @@
+"""Grades of cages: what each needs of this machine, which can be had, and the cure for one that cannot.
+
+Everything is tried, not looked up: a system may have a thing and forbid it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import NamedTuple
+
+from pipeline.machine import kernel
+
+PLAIN, LANDLOCK, ISOLATED, TRUSTED, AUTO = "plain", "landlock", "isolated", "trusted", "auto"
+GRADES = (PLAIN, LANDLOCK, ISOLATED, TRUSTED)  # the weakest first
+NO_NETWORK, LOCAL, FULL = "none", "local", "full"
+
+
+class Primitive(NamedTuple):
+    """Something that cages are made of: what it is called here, empty if it is lacking; and the cure."""
+
+    found: str
+    cure: str = ""
+
+
+UNSHARED = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
+_TRIAL = ("--unshare-net", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")
+_UBUNTU = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_DEBIAN = "/proc/sys/kernel/unprivileged_userns_clone"
+
+
+@lru_cache(maxsize=1)
+def bubblewrap() -> Primitive:
+    """Bubblewrap, tried as commands are started; or why it cannot be had."""
+    if sys.platform != "linux":
+        return Primitive("", f"bubblewrap needs Linux; this is {platform.system()}")
+    program = shutil.which("bwrap")
+    if program is None:
+        return Primitive("", "bubblewrap is not installed: apt install bubblewrap")
+    if not kernel.filter_program((kernel.UNIX,)):
+        return Primitive("", f"there is no system call filter for the processor {platform.machine()}")
+    words = [program, *UNSHARED, *_TRIAL, "--cap-drop", "ALL", "--", "/bin/sh", "-c", ":"]
+    try:
+        tried = subprocess.run(words, env={}, capture_output=True, timeout=20, check=False)
+    except subprocess.TimeoutExpired:
+        return Primitive("", f"{program} did not end")
+    if tried.returncode:
+        said = tried.stderr.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("bwrap: ")
+        return Primitive("", f"bubblewrap cannot make a sandbox here ({said}): {_cure_of_namespaces()}")
+    return Primitive(program)
+
+
+def _cure_of_namespaces() -> str:
+    """What lets an ordinary user make namespaces, by what keeps it from that."""
+    if _setting(_UBUNTU) == "1":
+        return f"AppArmor forbids it; sudo sysctl -w {_UBUNTU.removeprefix('/proc/sys/').replace('/', '.')}=0"
+    if _setting(_DEBIAN) == "0":
+        return f"sudo sysctl -w {_DEBIAN.removeprefix('/proc/sys/').replace('/', '.')}=1"
+    if _setting("/proc/sys/user/max_user_namespaces") == "0":
+        return "sudo sysctl -w user.max_user_namespaces=15000"
+    if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"):
+        flags = " ".join(f"--security-opt {name}=unconfined" for name in ("seccomp", "apparmor", "systempaths"))
+        return f"in Docker, start the container with {flags}"
+    return "user namespaces are forbidden on this machine"
+
+
+def _setting(path: str) -> str:
+    with suppress(OSError), open(path, encoding="ascii") as file:
+        return file.read().strip()
+    return ""
+
+
+def landlock() -> Primitive:
+    """Landlock with the filter of system calls that belongs to it; or why it cannot be had."""
+    version = kernel.landlock_version()
+    if not version:
+        return Primitive("", "the kernel has no Landlock of version 2 or later: Linux 5.19, with lsm=landlock,…")
+    if not kernel.filter_program(()):
+        return Primitive("", f"there is no system call filter for the processor {platform.machine()}")
+    return Primitive(f"version {version}")
+
+
+_NEEDS: Mapping[str, Callable[[], Primitive]] = {
+    LANDLOCK: landlock,
+    ISOLATED: bubblewrap,
+    TRUSTED: bubblewrap,
+}
+
+
+def lacking(grade: str, network: str = "") -> str:
+    """Why a grade cannot be had here, with the cure; empty if it can."""
+    if grade == LANDLOCK and network == LOCAL:
+        return "network: local needs namespaces, which landlock does without; use none or full, or sandbox: isolated"
+    if grade == PLAIN and network in (NO_NETWORK, LOCAL):
+        return f"network: {network} needs a cage; use sandbox: auto or isolated"
+    return "" if grade in (AUTO, PLAIN) else _missing(grade)
+
+
+def _missing(grade: str) -> str:
+    found = _NEEDS[grade]()
+    return "" if found.found else found.cure
+
+
+@lru_cache(maxsize=1)
+def strongest() -> str:
+    """The strongest grade that this machine has, but for a judge."""
+    return next((grade for grade in (ISOLATED, LANDLOCK) if not _missing(grade)), PLAIN)
+
+
+def resolve_grade(named: str, judged: bool = False) -> str:
+    """The grade of a command: what it is named, or for `auto` the strongest there is."""
+    grade = strongest() if named == AUTO else named
+    return TRUSTED if grade == ISOLATED and judged else grade
+
+
+def resolve_network(named: str, grade: str) -> str:
+    """The network of a command for which none is named: a loopback of its own, or none where that cannot be had."""
+    if grade == PLAIN:
+        return FULL
+    return named or (NO_NETWORK if grade == LANDLOCK else LOCAL)

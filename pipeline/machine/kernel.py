@@ -1,0 +1,248 @@
+"""System calls of Linux by which a thread limits itself and all that it starts: Landlock, seccomp, capabilities.
+
+None of them can be taken back.  So each is done in a thread of its own, which starts the command and ends.  Where the
+system has none of this, `landlock_version` is 0 and `filter_program` empty."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from struct import pack
+from threading import Thread
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+# --- Landlock: rules allow what is below a folder; what no rule allows is refused.  Numbers are the same everywhere.
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_ASK_VERSION, _BENEATH = 1, 1
+_LEAST = 2  # before that nothing could be renamed from folder to folder
+_WITH_TRUNCATE, _WITH_SCOPES = 3, 6
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_IN_FOLDERS = 0b1_1111_1111_0000  # making, removing and moving files, folders, links, pipes, sockets, devices
+_LINK_ELSEWHERE = 1 << 13
+_ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1  # only to whoever is restricted by the same rules, or started by such
+READ = _EXECUTE | _READ_FILE | _READ_FOLDER
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
+
+
+@lru_cache(maxsize=1)
+def landlock_version() -> int:
+    """Version of Landlock; 0 when there is none that would do."""
+    if sys.platform != "linux":
+        return 0
+    found = _libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
+    return int(found) if found >= _LEAST else 0
+
+
+def write_access() -> int:
+    """Rights to read and change anything, as far as this kernel can restrict them."""
+    truncate = _TRUNCATE if landlock_version() >= _WITH_TRUNCATE else 0
+    return READ | _WRITE_FILE | _IN_FOLDERS | _LINK_ELSEWHERE | truncate
+
+
+def open_ruleset(rules: Mapping[str, int]) -> int:
+    """Open a ruleset: below each path what is allowed there, and nothing anywhere else.
+
+    Where the kernel can tell, other processes cannot be sent signals, nor reached by abstract sockets."""
+    scopes = _ABSTRACT_SOCKETS | _SIGNALS if landlock_version() >= _WITH_SCOPES else 0
+    what = pack("=QQQ", write_access(), 0, scopes) if scopes else pack("=Q", write_access())
+    fd = _syscall(_CREATE, what, ctypes.c_size_t(len(what)), ctypes.c_uint32(0))
+    try:
+        for path, access in rules.items():
+            _allow(fd, path, access)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return  # gone meanwhile, or nothing that it could see
+    try:
+        if not os.path.isdir(f"/proc/self/fd/{fd}"):
+            access &= _OF_FILES
+        _syscall(_ADD, ctypes.c_int(ruleset), ctypes.c_int(_BENEATH), pack("=Qi", access, fd), ctypes.c_uint32(0))
+    finally:
+        os.close(fd)
+
+
+# --- seccomp: a program of the kernel's packet filter says of each system call whether it is refused.
+class _Machine(NamedTuple):
+    """Number of a kind of processor in the kernel's audit, and numbers of system calls there."""
+
+    audit: int
+    numbers: Mapping[str, int]
+
+
+_EVERYWHERE = {"pidfd_getfd": 438, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427}
+_EVERYWHERE |= {"open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433}
+_EVERYWHERE |= {"clone3": 435, "mount_setattr": 442}
+_X86 = {"ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "keyctl": 250, "add_key": 248}
+_X86 |= {"request_key": 249, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "kexec_load": 246}
+_X86 |= {"kexec_file_load": 320, "init_module": 175, "finit_module": 313, "delete_module": 176, "syslog": 103}
+_X86 |= {"open_by_handle_at": 304, "fanotify_init": 300, "mount": 165, "umount2": 166, "pivot_root": 155}
+_X86 |= {"unshare": 272, "setns": 308, "chroot": 161, "clone": 56, "ioctl": 16, "socket": 41, "shmget": 29}
+_X86 |= {"msgget": 68, "semget": 64, "mq_open": 240, "iopl": 172, "ioperm": 173, "modify_ldt": 154}
+_ARM = {"ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "keyctl": 219, "add_key": 217}
+_ARM |= {"request_key": 218, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "kexec_load": 104}
+_ARM |= {"kexec_file_load": 294, "init_module": 105, "finit_module": 273, "delete_module": 106, "syslog": 116}
+_ARM |= {"open_by_handle_at": 265, "fanotify_init": 262, "mount": 40, "umount2": 39, "pivot_root": 41}
+_ARM |= {"unshare": 97, "setns": 268, "chroot": 51, "clone": 220, "ioctl": 29, "socket": 198, "shmget": 194}
+_ARM |= {"msgget": 186, "semget": 190, "mq_open": 180}
+_MACHINES = {
+    "x86_64": _Machine(0xC000003E, {**_X86, **_EVERYWHERE}),
+    "aarch64": _Machine(0xC00000B7, {**_ARM, **_EVERYWHERE}),
+}
+# Ways into other processes and into the kernel that no search needs.
+_REFUSED = "ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd keyctl add_key request_key bpf perf_event_open"
+_REFUSED += " userfaultfd io_uring_setup io_uring_enter io_uring_register kexec_load kexec_file_load init_module"
+_REFUSED += " finit_module delete_module syslog open_by_handle_at fanotify_init iopl ioperm modify_ldt"
+# Namespaces of one's own, by which programs that bring a sandbox make it.
+_NAMESPACES = "mount umount2 pivot_root unshare setns chroot open_tree move_mount fsopen fsconfig fsmount fspick"
+_NAMESPACES += " mount_setattr"
+# Memory that outlives its processes, where no namespace ends with them.
+_LASTING = "shmget msgget semget mq_open"
+_X32 = 0x40000000  # another numbering of the same calls
+_NEW_NAMESPACE = 0x7E020000  # flags of clone
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # ioctls that type into the terminal
+_EPERM, _EACCES, _ENOSYS = 1, 13, 38
+UNIX, INET, INET6, _NETLINK = 1, 2, 10, 16  # families of sockets
+# Of the packet filter: load a word, jump if equal, if at least, if a bit is set, return.
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_NUMBER, _AUDIT, _FIRST_ARGUMENT = 0, 4, 16  # places in what is told of a call
+
+
+def filter_program(families: Iterable[int], nested: bool = False, lasting: bool = True) -> bytes:
+    """The filter of a command that may open sockets of these families; empty for a processor that we do not know.
+
+    `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, too."""
+    machine = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
+    if machine is None:
+        return b""
+    refused = f"{_REFUSED} {'' if nested else _NAMESPACES} {'' if lasting else _LASTING}".split()
+    code = [_step(_LOAD, _AUDIT), _step(_EQUAL, machine.audit, 1, 0), _fail(_EPERM), _step(_LOAD, _NUMBER)]
+    code += [_step(_AT_LEAST, _X32, 0, 1), _fail(_EPERM)]
+    for number in sorted(machine.numbers[name] for name in refused if name in machine.numbers):
+        code += [_step(_EQUAL, number, 0, 1), _fail(_EPERM)]
+    if not nested:  # flags of clone3 are out of the filter's sight: without it, programs use clone
+        code += [_step(_EQUAL, machine.numbers["clone3"], 0, 1), _fail(_ENOSYS)]
+        code += _of_call(machine.numbers["clone"], [_argument(0), _step(_ANY_BIT, _NEW_NAMESPACE, 0, 1), _fail(_EPERM)])
+    typing = [_argument(1), _step(_EQUAL, _TIOCSTI, 1, 0), _step(_EQUAL, _TIOCLINUX, 0, 1), _fail(_EPERM)]
+    code += _of_call(machine.numbers["ioctl"], typing)
+    code += _of_call(machine.numbers["socket"], _socket_steps({*families}))
+    return b"".join([*code, _step(_RETURN, _ALLOW)])
+
+
+def _socket_steps(families: set[int]) -> list[bytes]:
+    """Steps for `socket`: of netlink, which tells of one's own network, the plain protocol alone."""
+    steps = [_argument(0)]
+    for family in sorted(families):
+        steps += [_step(_EQUAL, family, 0, 1), _step(_RETURN, _ALLOW)]
+    if INET in families:
+        steps += [_step(_EQUAL, _NETLINK, 0, 3), _argument(2), _step(_EQUAL, 0, 0, 1), _step(_RETURN, _ALLOW)]
+    return [*steps, _fail(_EACCES)]
+
+
+def _of_call(number: int, steps: list[bytes]) -> list[bytes]:
+    """Steps for one call alone, which is allowed at their end."""
+    return [_step(_EQUAL, number, 0, len(steps) + 1), *steps, _step(_RETURN, _ALLOW)]
+
+
+def _step(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
+    return pack("=HBBI", code, then, otherwise, value)
+
+
+def _argument(n: int) -> bytes:
+    """Load the low half of an argument: both kinds of processor have it first."""
+    return _step(_LOAD, _FIRST_ARGUMENT + 8 * n)
+
+
+def _fail(number: int) -> bytes:
+    return _step(_RETURN, _ERROR | number)
+
+
+# --- Processes and capabilities.
+_DUMPABLE, _NO_NEW_PRIVILEGES, _SECCOMP, _DROP_CAPABILITY, _SUBREAPER = 4, 38, 22, 24, 36
+_FILTER = 2
+# Capabilities by which root looks into other processes or takes the machine over; and all of them.
+PEEKING = (2, 16, 17, 19, 21, 22, 32, 33, 34, 38, 39, 40)
+ALL = tuple(range(41))
+
+
+def guard_process() -> None:
+    """Let nobody look into this process, whose environment holds keys; what its children leave becomes its child."""
+    if sys.platform == "linux":
+        _prctl(_DUMPABLE, 0)
+        _prctl(_SUBREAPER, 1)
+
+
+def is_root() -> bool:
+    return sys.platform == "linux" and os.geteuid() == 0
+
+
+def run_limited(
+    do: Callable[[], T], ruleset: int | None = None, program: bytes = b"", capabilities: Iterable[int] = ()
+) -> T:
+    """Run in a thread of its own, which alone is limited: it loses capabilities, then what it may reach."""
+
+    ended: list[T] = []
+    failed: list[BaseException] = []
+
+    def limited() -> T:
+        for each in capabilities:
+            _prctl(_DROP_CAPABILITY, each, ignored=True)  # a kernel may know fewer, and few may drop any
+        if ruleset is not None or program:
+            _prctl(_NO_NEW_PRIVILEGES, 1)
+        if ruleset is not None:
+            _syscall(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+        if program:
+            steps = ctypes.create_string_buffer(program, len(program))
+            address = pack("@HP", len(program) // 8, ctypes.addressof(steps))
+            _prctl(_SECCOMP, _FILTER, ctypes.cast(ctypes.create_string_buffer(address), ctypes.c_void_p))
+        return do()
+
+    def run() -> None:
+        try:
+            ended.append(limited())
+        except BaseException as error:  # noqa: BLE001 - for whoever asked
+            failed.append(error)
+
+    alone = Thread(target=run)
+    alone.start()
+    alone.join()
+    if failed:
+        raise failed[0]
+    return ended[0]
+
+
+def _prctl(option: int, value: int, more: object = None, ignored: bool = False) -> None:
+    zero = ctypes.c_ulong(0)
+    more = zero if more is None else more
+    if _libc().prctl(ctypes.c_int(option), ctypes.c_ulong(value), more, zero, zero) and not ignored:
+        raise _error("prctl")
+
+
+@lru_cache(maxsize=1)
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _syscall(call: int, *words: object) -> int:
+    found = _libc().syscall(ctypes.c_long(call), *words)
+    if found < 0:
+        raise _error("Landlock")
+    return int(found)
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{what}: {os.strerror(number)}")

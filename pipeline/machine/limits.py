@@ -1,0 +1,416 @@
+"""Limits on a command: what the kernel holds it to by itself, and what is watched and ended while it runs.
+
+The kernel knows limits of a process (rlimit: open files, size of a file, and for users but root, how many processes).
+Where we may make control groups, it holds the whole tree to its memory and number of tasks.  Elsewhere the tree of
+processes is looked at, again and again.  What a command prints goes through a pipe, and its log ends at its limit.
+
+States of a watched command:
+
+    running  its output is copied, its tree is looked at
+    over     a limit was reached: it was sent KILL, what it still prints is dropped
+    ended    it has ended; the limit is the reason, if one was reached"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from itertools import count
+from subprocess import Popen
+from typing import IO, NamedTuple, Protocol
+
+from pipeline.machine.process import children_of
+
+MB, GB = 1 << 20, 1 << 30
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_CHUNK = 65536
+# Seconds between two looks at a tree: short-lived commands are looked at soon, long ones cost little.
+_SOON, _LATER, _SHORT_LIVED = 0.05, 0.25, 2.0
+# Of what is full, or grew by less, nobody looks for the cause.
+_GROWTH = 16 * MB
+
+
+class Limits(NamedTuple):
+    """Limits on a command and all that it starts; None: no limit.
+
+    `memory`, `file_size`, `output` and `log` in bytes, `cpu` in seconds; `processes` counts threads too, `files` those
+    that a process has open, `output` what it adds to the disks of its checkout and outputs."""
+
+    memory: int | None = None
+    cpu: float | None = None
+    processes: int | None = None
+    files: int | None = None
+    file_size: int | None = None
+    output: int | None = None
+    log: int | None = None
+
+
+@lru_cache(maxsize=1)
+def default_limits() -> Limits:
+    """Limits of what candidates run: so wide that only a mistake or an attack meets them."""
+    installed = os.sysconf("SC_PHYS_PAGES") * _PAGE
+    return Limits(installed * 3 // 4, None, 4096, 8192, 8 * GB, 16 * GB, 64 * MB)
+
+
+def make_limits(named: Mapping[str, float], given: Limits) -> Limits:
+    """The limits of a spec in place of those that are given."""
+    return Limits(**{**given._asdict(), **{key: value if key == "cpu" else int(value) for key, value in named.items()}})
+
+
+def amount(value: float) -> str:
+    """Bytes in words."""
+    for unit, size in (("GB", GB), ("MB", MB), ("kB", 1 << 10)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:g} bytes"
+
+
+def limiting_shell(limits: Limits) -> list[str]:
+    """Words before those of a command: a shell that takes on the limits of a process and becomes the command.
+
+    A lower limit that holds already stays; shells differ in the letter for processes."""
+    blocks = None if limits.file_size is None else -(-limits.file_size // 512)
+    seconds = None if limits.cpu is None else int(limits.cpu) + 1
+    asked = {"c": 0, "n": limits.files, "f": blocks, "t": seconds}
+    lines = [f"ulimit -{letter} {value}" for letter, value in asked.items() if value is not None]
+    if limits.processes is not None:
+        lines.append(f"ulimit -p {limits.processes} || ulimit -u {limits.processes}")
+    quiet = "; ".join(f"{{ {line}; }} 2>/dev/null" for line in lines)
+    worst = "echo 1000 2>/dev/null >/proc/self/oom_score_adj"  # who must go when memory is short
+    return ["/bin/sh", "-c", f'{quiet}; {{ {worst}; }} 2>/dev/null; exec "$@"', "sh"]
+
+
+# Signals of the kernel for limits of a process, and what they are called.
+_SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "file_size"} if hasattr(signal, "SIGXCPU") else {}
+
+
+def limit_of_signal(number: int, limits: Limits) -> str:
+    """The limit that a signal tells of; empty for others."""
+    name = _SIGNALS.get(number, "")  # type: ignore[call-overload]
+    value = getattr(limits, name) if name else None
+    if value is None:
+        return ""
+    return f"{name} {value:g} s" if name == "cpu" else f"{name} {amount(value)}"
+
+
+# --- Trees of processes.
+
+
+def tree_of(pid: int) -> list[int]:
+    """A process and all that descends from it, as far as they are still its own."""
+    found, left = [], [pid]
+    while left:
+        each = left.pop()
+        found.append(each)
+        left.extend(children_of(each))
+    return found
+
+
+class _Use(NamedTuple):
+    memory: int
+    processes: int
+    cpu: float
+
+
+def _use_of(pids: Sequence[int], most: int | None) -> _Use:
+    """What a tree uses now.  Pages that several share count once, where their sum is too much otherwise."""
+    stats = [stat for stat in map(_stat, pids) if stat]
+    memory = sum(stat[2] for stat in stats)
+    if most is not None and memory > most:
+        memory = sum(map(_own_share, pids))
+    return _Use(memory, sum(stat[0] for stat in stats), sum(stat[1] for stat in stats))
+
+
+def _stat(pid: int) -> tuple[int, float, int] | None:
+    """Threads, CPU seconds with those of children that have ended, and resident bytes of a process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            words = file.read().rpartition(b") ")[2].split()
+    except OSError:
+        return None
+    return int(words[17]), sum(map(int, words[11:15])) / _TICKS, int(words[21]) * _PAGE
+
+
+def _own_share(pid: int) -> int:
+    """Bytes of memory of a process, of those shared with others its part."""
+    with suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+        for line in file:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+# --- Control groups.
+
+_NUMBERS = count()
+_GROUP = "coppice-"
+
+
+class _Hierarchy(NamedTuple):
+    """Where groups may be made that hold their members to memory or tasks, and what their files are called."""
+
+    folder: str
+    memory: str
+    tasks: str
+
+
+@lru_cache(maxsize=1)
+def _hierarchies() -> tuple[_Hierarchy, ...]:
+    """The places in which we may make groups; none for most users.  Remains of killed builds are removed from them."""
+    found = []
+    for folder, memory, tasks in _places():
+        place = _Hierarchy(folder, memory, tasks)
+        trial = f"{folder}/{_GROUP}{os.getpid()}-trial"
+        try:
+            _remove_orphans(folder)
+            os.mkdir(trial)
+        except OSError:
+            continue
+        files = [name for name in (memory, tasks) if name]
+        if all(os.access(f"{trial}/{name}", os.W_OK) for name in (*files, "cgroup.procs")):
+            found.append(place)
+        os.rmdir(trial)
+    held = {bool(place.memory) for place in found} | {bool(place.tasks) for place in found}
+    return tuple(found) if held else ()
+
+
+def _places() -> Iterator[tuple[str, str, str]]:
+    """Our own group in each hierarchy that counts memory or tasks, with the names of its limits."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            own = {kind: path for _, kind, path in (line.rstrip("\n").split(":", 2) for line in file)}
+        with open("/proc/self/mounts", encoding="utf-8") as file:
+            mounts = [line.split() for line in file]
+    except OSError:
+        return
+    for _, at, kind, options, *_ in mounts:
+        words = set(options.split(","))
+        if kind == "cgroup2" and "" in own:
+            yield f"{at}{own['']}".rstrip("/"), "memory.max", "pids.max"
+        if kind == "cgroup":
+            for name, memory, tasks in (("memory", "memory.limit_in_bytes", ""), ("pids", "", "pids.max")):
+                path = next((path for kinds, path in own.items() if name in kinds.split(",")), None)
+                if name in words and path is not None:
+                    yield f"{at}{path}".rstrip("/"), memory, tasks
+
+
+def _remove_orphans(folder: str) -> None:
+    """End and remove groups whose build was killed."""
+    for name in os.listdir(folder):
+        owner = name.removeprefix(_GROUP).partition("-")[0]
+        if name.startswith(_GROUP) and owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
+            with suppress(OSError):
+                _end_members(f"{folder}/{name}")
+                os.rmdir(f"{folder}/{name}")
+
+
+def _members(folder: str) -> list[int]:
+    with open(f"{folder}/cgroup.procs", "rb", buffering=0) as file:
+        return [*map(int, file.read().split())]
+
+
+def _end_members(folder: str) -> None:
+    """Kill the members of a group, until there are none."""
+    while members := _members(folder):
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)  # until the kernel has let go of them
+
+
+class Group:
+    """Control groups of one command: the kernel itself holds its tree to them, and knows all its members."""
+
+    def __init__(self, folders: Mapping[str, _Hierarchy]) -> None:
+        self._folders = folders
+
+    @classmethod
+    def make(cls, limits: Limits) -> Group | None:
+        """Make groups for a command; None where there can be none."""
+        made: dict[str, _Hierarchy] = {}
+        name = f"{_GROUP}{os.getpid()}-{next(_NUMBERS)}"
+        for place in _hierarchies():
+            made[folder := f"{place.folder}/{name}"] = place
+            os.mkdir(folder)
+            for file, value in ((place.memory, limits.memory), (place.tasks, limits.processes)):
+                if file and value is not None:
+                    with open(f"{folder}/{file}", "w", encoding="utf-8") as limit:
+                        limit.write(str(value))
+        return cls(made) if made else None
+
+    @property
+    def holds_memory(self) -> bool:
+        return any(place.memory for place in self._folders.values())
+
+    @property
+    def holds_tasks(self) -> bool:
+        return any(place.tasks for place in self._folders.values())
+
+    @property
+    def doors(self) -> list[str]:
+        """Files by which a process joins."""
+        return [f"{folder}/cgroup.procs" for folder in self._folders]
+
+    @property
+    def joining_shell(self) -> list[str]:
+        """Words before those of a command: a shell that joins the groups and becomes the command."""
+        joins = "".join(f"echo $$ >'{door}' && " for door in self.doors)
+        return ["/bin/sh", "-c", f'{joins}exec "$@"', "sh"]
+
+    def reached(self, limits: Limits) -> str:
+        """The limit that the kernel enforced, in words; empty if none."""
+        for folder in self._folders:
+            if limits.memory is not None and any(
+                _event(f"{folder}/{name}", "oom_kill") for name in ("memory.oom_control", "memory.events")
+            ):
+                return f"memory {amount(limits.memory)}"
+            if limits.processes is not None and _event(f"{folder}/pids.events", "max"):
+                return f"processes {limits.processes}"
+        return ""
+
+    def end_members(self) -> None:
+        """End whoever is left, also one that has left its session and emptied its environment."""
+        for folder in self._folders:
+            _end_members(folder)
+
+    def close(self) -> None:
+        for folder in self._folders:
+            _end_members(folder)
+            os.rmdir(folder)
+
+
+def _event(path: str, name: str) -> int:
+    with suppress(OSError), open(path, encoding="utf-8") as file:
+        return next((int(value) for key, value in map(str.split, file) if key == name), 0)
+    return 0
+
+
+# --- Watching.
+
+
+class Watch:
+    """Looks at what a command uses; `folders` are where it may write."""
+
+    def __init__(self, limits: Limits, folders: Sequence[str], group: Group | None) -> None:
+        self.limits, self.group = limits, group
+        self._folders = folders
+        self._base = self._used_bytes() if limits.output is not None else 0
+        self._free = self._free_bytes()
+
+    def look(self, pid: int) -> str:
+        """The limit that its tree has passed, in words; empty while there is none."""
+        limits = self.limits
+        held = self.group is not None and self.group.holds_memory and self.group.holds_tasks
+        if not held or limits.cpu is not None:
+            use = _use_of(tree_of(pid), limits.memory)
+            if limits.memory is not None and use.memory > limits.memory:
+                return f"memory {amount(use.memory)} of {amount(limits.memory)}"
+            if limits.processes is not None and use.processes > limits.processes:
+                return f"processes {use.processes} of {limits.processes}"
+            if limits.cpu is not None and use.cpu > limits.cpu:
+                return f"cpu {use.cpu:.0f} s of {limits.cpu:g} s"
+        return self._look_at_disks()
+
+    def reached(self) -> str:
+        """The limit that the kernel enforced while nobody looked."""
+        return self.group.reached(self.limits) if self.group else ""
+
+    def _look_at_disks(self) -> str:
+        """Files are counted only once a disk has lost room: that costs little, and misses nothing that matters."""
+        if self.limits.output is None:
+            return ""
+        free = self._free_bytes()
+        if self._free - free < min(_GROWTH, self.limits.output):
+            return ""
+        self._free = free
+        used = self._used_bytes() - self._base
+        return f"output {amount(used)} of {amount(self.limits.output)}" if used > self.limits.output else ""
+
+    def _free_bytes(self) -> int:
+        """Free bytes and, as if each had a page, free files of the disks."""
+        found = 0
+        for folder in self._folders:
+            with suppress(OSError):
+                disk = os.statvfs(folder)
+                found += disk.f_bavail * disk.f_frsize + disk.f_favail * _PAGE
+        return found
+
+    def _used_bytes(self) -> int:
+        return sum(map(_folder_bytes, self._folders))
+
+
+def _folder_bytes(folder: str) -> int:
+    """Bytes on the disk below a folder, a page at least for each file."""
+    total, left = 0, [folder]
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    total += max(_PAGE, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+    return total
+
+
+class Redacting(Protocol):
+    def feed(self, chunk: bytes, last: bool = False) -> bytes: ...
+
+
+class CappedLog:
+    """A log that a command cannot touch: it gets what comes through a pipe, redacted, up to its limit."""
+
+    def __init__(self, log: IO[bytes], redactor: Redacting, most: int | None) -> None:
+        self._log, self._redactor, self._most = log, redactor, most
+        self._size = 0
+
+    @property
+    def reached(self) -> str:
+        return f"log {amount(self._most or 0)}" if self._most is not None and self._size > self._most else ""
+
+    def write(self, chunk: bytes) -> None:
+        room = len(chunk) if self._most is None else max(0, self._most - self._size)
+        self._size += len(chunk)
+        if room:
+            self._log.write(self._redactor.feed(chunk[:room]))
+
+    def close(self, source: int) -> None:
+        """Take what is left in the pipe, whoever holds its other end; then no more."""
+        os.set_blocking(source, False)
+        with suppress(BlockingIOError):
+            while not self.reached and (chunk := os.read(source, _CHUNK)):
+                self.write(chunk)
+        self._log.write(self._redactor.feed(b"", last=True))
+        self._log.flush()
+
+
+def supervise(child: Popen[bytes], source: int, log: CappedLog, watch: Watch, kill: Callable[[], None]) -> str:
+    """Copy what a child prints until it has ended, which nobody has asked for yet; the limit that it passed, or ''."""
+    limit, began, ended = "", time.monotonic(), os.pidfd_open(child.pid)
+    due = began + _SOON
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    try:
+        while True:
+            ready = dict(poll.poll(None if limit else max(0.0, due - time.monotonic()) * 1000))
+            if source in ready:
+                if chunk := os.read(source, _CHUNK):
+                    log.write(chunk)
+                else:
+                    poll.unregister(source)
+            if ended in ready:
+                return limit
+            now = time.monotonic()
+            passed = log.reached
+            if not passed and now >= due:
+                passed, due = watch.look(child.pid), now + (_SOON if now - began < _SHORT_LIVED else _LATER)
+            if passed and not limit:
+                limit = passed
+                kill()
+    finally:
+        os.close(ended)
