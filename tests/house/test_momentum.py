@@ -435,6 +435,10 @@ def test_every_grade_of_a_cage_comes_to_the_same_bytes(small: Small) -> None:
         held = {json.loads(written[path])["sandbox"] for path in timed if path.endswith("sweep.cost.json")}
         assert held == {"trusted" if grade == ISOLATED else grade}
         found[grade] = {path: content for path, content in written.items() if path not in timed}
+        promoted = json.loads(found[grade].pop("depths/0/promoted.json"))
+        seconds = [spent.pop() for spent in promoted["spent"].values()]
+        assert min(seconds) > 0
+        found[grade]["promoted"] = json.dumps(promoted).encode()
         refs = ["git", "-C", str(folder / "repo.git"), "for-each-ref"]
         found[grade]["refs"] = subprocess.run(refs, capture_output=True, check=True).stdout
         assert judged(project, 0)[FIRST][0] == "d1.n0"
