@@ -88,7 +88,7 @@ def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: G
         rules, status = (stack.enter_context(_memory_file(content)) for content in (program, b""))
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
-        # Not in a thread of its own: it is killed when the thread ends that started it, and drops all capabilities itself.
+        # in our own thread: it is killed when the one ends that started it; it drops all capabilities itself
         yield Launch([*outer, *wrapped, "--", *inner], env, "/", fds, call=lambda start: start(), status=fds[1])
 
 
