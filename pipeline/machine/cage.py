@@ -88,8 +88,7 @@ def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: G
         rules, status = (stack.enter_context(_memory_file(content)) for content in (program, b""))
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
-        # in our own thread: it is killed when the one ends that started it; it drops all capabilities itself
-        yield Launch([*outer, *wrapped, "--", *inner], env, "/", fds, call=lambda start: start(), status=fds[1])
+        yield Launch([*outer, *wrapped, "--", *inner], env, "/", fds, status=fds[1])
 
 
 def _capabilities(which: Sequence[int]) -> Sequence[int]:
