@@ -365,8 +365,8 @@ protect: {paths}
 """
 ENV = "  env: {PYTHONPATH: src}                  # the candidate's packages, not installed ones\n"
 APART = """\
-# The candidate's code runs beside what writes its results, and could write better ones. If what it does can be scored by
-# another program (predictions, solutions), put `answer:` and `judge:` in place of `run:`; "The judge apart" in
+# The candidate's code runs beside what writes its results, and could write better ones. If another program can score
+# what it does (predictions, solutions), put `answer:` and `judge:` in place of `run:`; "The judge apart" in
 # docs/tree.md says how.
 """
 TIMES = 8
