@@ -1,6 +1,6 @@
 """What the strategy decides with every config, before anything is known of what comes of it.
 
-Usage: python decisions.py [--prices FILE] [--config-limit N] --out FILE [--errors FILE]
+Usage: python decisions.py [--prices FILE] [--since DATE] [--config-limit N] --out FILE [--errors FILE]
 
 A row for each first trading day of a month and each config: date, config_id, and the weight of every stock, to the last
 bit, for `judge.py`. A config that fails leaves its rows out; the table of errors says why. Whoever cuts off the end of
@@ -27,10 +27,10 @@ def weights(prices: Prices, config: Config, days: list[int], decide: Decide) -> 
 
 
 def decided(
-    prices: Prices, configs: Iterable[Config], decide: Decide
+    prices: Prices, configs: Iterable[Config], decide: Decide, since: str = ""
 ) -> tuple[list[Sequence[object]], list[Sequence[object]]]:
     """Decisions in the order of time, and the errors of those configs that failed."""
-    days = decision_days(prices.days)
+    days = [day for day in decision_days(prices.days) if prices.days[day] >= since]
     rows: list[Sequence[object]] = []
     errors: list[Sequence[object]] = []
     for config in configs:
@@ -47,6 +47,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     default = os.environ.get("MOMENTUM_PRICES", "prices.csv")
     parser.add_argument("--prices", type=Path, default=default, help="default: $MOMENTUM_PRICES, or prices.csv")
+    parser.add_argument("--since", default="", help="the first day, such as 2006-01-01; default: all")
     parser.add_argument("--config-limit", type=int, default=len(grid()), metavar="N", help="the first N")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--errors", type=Path)
@@ -56,7 +57,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     asked = arguments()
     prices = read_prices(asked.prices)
-    rows, errors = decided(prices, grid()[: asked.config_limit], decide)
+    rows, errors = decided(prices, grid()[: asked.config_limit], decide, asked.since)
     write(asked.out, ("date", "config_id", *prices.stocks), rows)
     if asked.errors:
         write(asked.errors, ("config_id", "error"), errors)
