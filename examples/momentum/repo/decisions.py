@@ -40,7 +40,7 @@ def decided(
             errors.append([config.config_id, one_line(error)])
             continue
         rows += [[prices.days[day], config.config_id, *row] for day, row in zip(days, wanted, strict=True)]
-    return sorted(rows, key=lambda row: row[:2]), errors
+    return sorted(rows, key=lambda row: str(row[0])), errors  # of one day in the order of configs
 
 
 def arguments() -> argparse.Namespace:
