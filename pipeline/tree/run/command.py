@@ -212,7 +212,8 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     env = job.processes.environment(job.target.run, fixed, params["pass"])
     cage = command_cage(job, request, folder, names)
     watched = start_watch(job, worktree.repo, folder, cage.is_walled)
-    wire = arm_tripwire(cage.hidden, hidden=cage.is_walled)
+    # not on the store, which is hidden too: we ourselves write to it meanwhile
+    wire = arm_tripwire(sealed_paths(job, cage.is_walled), hidden=cage.is_walled)
     full: list[str] = []
     try:
         with watch_room([output, request.log]) as full:
