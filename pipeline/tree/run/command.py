@@ -31,6 +31,7 @@ from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
+    DiskUse,
     describe_exit,
     describe_start_failure,
     find_outage,
@@ -243,6 +244,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     watched = start_watch(job, worktree.repo, folder, cage.is_walled)
     wire = arm_tripwire(cage.hidden, hidden=cage.is_walled)
     full: list[str] = []
+    room = DiskUse([folder, output])
     try:
         with watch_room([output, request.log]) as full:
             ended = job.processes.run(words, env, request.log, timeout, cwd=folder, cage=cage)
@@ -256,6 +258,10 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
     outage = None if foul else find_outage(ended, missing=lacks)
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
+    filled = room.filled() if full and (why or lacking) and not foul else ""
+    if filled:  # its files are of no use, and others need the room
+        delete_tree(output)
+        return CheckoutRun(f"{why or lacking}: {filled}", ended.code, b"", 0.0, 0, cage.grade, cage.network)
     _tidy_output(output, results)
     held, out = (cage.grade, cage.network), outage.why if outage else ""
     return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, *held, out, "".join(full))
