@@ -109,7 +109,7 @@ class DiskUse:
         self._free = {_mount_point(folder): _free_bytes(folder) or 0 for folder in folders}
 
     def filled(self) -> str:
-        """What it took of a disk that is full for its own files, in words; empty if it did not fill one.
+        """Words on what it took of a disk that is full of its own files; empty if it did not fill one.
 
         To be asked while its files are there."""
         for place, free in self._free.items():

@@ -44,7 +44,7 @@ _SUSPECT, _CONDEMNED, _KILLED, _OTHERS = "suspect", "condemned", "killed", "othe
 
 
 class Suspicion(NamedTuple):
-    """What is held against the commands of a run.  `killed`: how often; `others`: some that were not killed ran."""
+    """Suspicions against the commands of a run.  `killed`: how often; `others`: some that were not killed ran."""
 
     suspects: frozenset[str] = frozenset()
     condemned: frozenset[str] = frozenset()
@@ -60,7 +60,7 @@ class Suspicion(NamedTuple):
 
 
 def read_suspicion(lines: list[str], machine: str) -> Suspicion:
-    """What the lines of a build that has ended leave behind; `machine`: how it was started."""
+    """Read what the lines of a build that has ended leave behind; `machine`: how it was started."""
     at_work: dict[str, str] = {}
     held: dict[str, str] = {}  # what was known before
     killed: dict[str, int] = {}
@@ -89,7 +89,7 @@ def suspects_path(run: str) -> str:
 
 
 def _machine_start() -> str:
-    """What is another one each time that the machine is started, and on each machine; empty where nobody tells."""
+    """A name that is another one on each machine, each time that it is started; empty where nobody tells."""
     with suppress(OSError), open(_BOOT, encoding="ascii") as file:
         return file.read().strip()
     return ""
@@ -155,7 +155,7 @@ class CommandRecord:
 
 
 class Suspects:
-    """The commands of a build, and what is held against them since the last one.  Of a build there is one."""
+    """Commands of a build, and what is held against them since the last one.  Of a build there is one."""
 
     def __init__(self) -> None:
         self._changed = Condition()
