@@ -151,11 +151,11 @@ class BuildSession:
 
     def _check_cages(self, todo: Collection[int]) -> None:
         """Check that every cage that a spec names can be had on this machine: it is never less."""
-        from pipeline.machine.grades import lacking  # here: it loads what few builds need
-
         for run, cages in self.cages(todo).items():
-            for keys in cages:
-                if (keys.is_named or keys.network) and (why := lacking(keys)):
+            for keys in (each for each in cages if each.is_named or each.network):
+                from pipeline.machine.grades import lacking  # here: it loads what few builds need
+
+                if why := lacking(keys):
                     raise SpecError(f"{self.plans[run].spec}:{keys.line}: {why}")
 
     def _missing_error(self, path: str, target: Target) -> SpecError:

@@ -26,7 +26,6 @@ from threading import Event, Lock, Timer
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.errors import writing
-from pipeline.machine import kernel
 from pipeline.store.flock import LockWaits
 
 if TYPE_CHECKING:
@@ -231,6 +230,8 @@ class Environment(NamedTuple):
 
 def _start_without_peeking(start: Starter) -> Popen[bytes]:
     """Start a command that cannot look into us, which root could."""
+    from pipeline.machine import kernel  # here, as below: it loads ctypes, and most builds start nothing
+
     return kernel.run_limited(start, capabilities=kernel.PEEKING) if kernel.is_root() else start()
 
 
@@ -365,6 +366,8 @@ class Processes:
             if self.stopping:
                 raise NotBegun
             if self._guard is None:
+                from pipeline.machine import kernel
+
                 kernel.guard_process()
                 self._guard = start_guard([*self._marks.values()], self._locks)
                 self._strangers = _children_elsewhere()  # with the guard

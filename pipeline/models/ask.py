@@ -19,7 +19,7 @@ from pipeline.errors import cut_text
 from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.grades import resolve_grade
-from pipeline.machine.limits import Limits, default_limits, make_limits
+from pipeline.machine.limits import CageLimits, default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
     Exit,
@@ -196,7 +196,7 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
 
 
 def cage_keys(backend: BackendKeys) -> CageKeys:
-    """What the spec says of the cage of a role."""
+    """The cage of a role, as the spec has it."""
     return CageKeys.of(backend.get(CAGE, {}))
 
 
@@ -205,7 +205,7 @@ def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: Call
     its environment, the files of its login."""
     keys = cage_keys(backend)
     grade = resolve_grade(keys.sandbox)
-    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else Limits())
+    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
     folder = os.path.realpath(question.folder)
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))

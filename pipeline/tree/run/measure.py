@@ -27,13 +27,13 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.prompts import failed_tests_text
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
+from pipeline.tree.run.answers import collect_answers
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
 from pipeline.tree.run.command import (
     NOTHING_RAN,
     CheckoutRun,
     CommandRequest,
     add_printed_reason,
-    collect_answers,
     keep_printed,
     note_in_log,
     run_command,

@@ -96,7 +96,7 @@ class CheckoutCommand(NamedTuple):
 
 
 class CommandDefaults(NamedTuple):
-    """What a whole spec says of its commands."""
+    """Keys of a whole spec that hold for its commands."""
 
     timeout: float | None = None
     cage: CageKeys = CageKeys()
