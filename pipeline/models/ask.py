@@ -203,6 +203,7 @@ def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: Call
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *backend.get("visible", ()), *logins)))
     network = FULL if grade == PLAIN else backend.get("network", FULL)
+    visible = (*visible, *desk.visible)
     return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from pipeline.machine.confine import landlock_version
+
 from pipeline.machine.process import Exit, Processes
 from pipeline.models.ask import LONGEST_OUTPUT, ask
 from pipeline.models.clients import RECIPES, invocation_of, secret_names

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from kit.project import Project, Said
-
 from pipeline.machine.confine import shield_name
 
 PYTHON = [sys.executable, "-B", "-S"]  # quick: without site-packages

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kit.project import Project, Said
 from kit.searches import Search, agent, by_config, command
+from pipeline.machine.confine import landlock_version
 from test_cascade import IDEAS, SWEEP, until
 
-from pipeline.machine.confine import landlock_version
 from pipeline.tree.run.seal import arm_tripwire, tripwire_reason
 
 HELD = [str(n) for n in range(6, 14)]

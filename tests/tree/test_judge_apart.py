@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kit.project import Project
 from kit.searches import Search, adding, agent, command, idea, told, write_idea
-
 from pipeline.machine.confine import landlock_version
+
 from pipeline.store.folders import delete_tree
 from pipeline.tree.run.command import NO_ANSWERS, WHOLE_ROOM, AnswerRoom, collect_answers
 

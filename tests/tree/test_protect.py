@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from kit.project import Project
 from kit.searches import Search, adding, agent, told
-
 from pipeline.machine.confine import shield_name
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'

@@ -210,6 +210,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
     env = job.processes.environment(job.target.run, fixed, params["pass"])
     cage = command_cage(job, request, folder, names)
+    cage = cage._replace(visible=(*cage.visible, worktree.lender))  # for git in the checkout
     watched = start_watch(job, worktree.repo, folder, cage.is_walled)
     wire = arm_tripwire(cage.hidden, hidden=cage.is_walled)
     full: list[str] = []
