@@ -50,7 +50,7 @@ def search_in(project: Path, user: Path) -> Search:
     project.mkdir()
     os.chdir(project)
     root = root_commit(str(user), "x")
-    return Search(root, Worktrees(root.repo, "runs/x/cand"))
+    return Search(root, Worktrees(root.repo, "runs/x/cand", root.tree))
 
 
 @pytest.fixture

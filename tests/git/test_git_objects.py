@@ -47,7 +47,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     root = root_commit(str(user), "x")
-    yield Search(root, Worktrees(root.repo, "runs/x/cand"))
+    yield Search(root, Worktrees(root.repo, "runs/x/cand", root.tree))
     run_git(root.repo, "fsck", "--strict", GIT_DIR=root.repo)
 
 
