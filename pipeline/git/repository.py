@@ -170,11 +170,26 @@ def check_clean(place: RepoLocation) -> None:
     # the user's own list of ignored files, such as those of an editor
     words = ("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile")
     ignored = os.fsdecode(users_git(*words, cwd=place.folder).removesuffix(b"\n"))
-    asked = ("-c", f"core.excludesFile={ignored}", *STATUS, "--untracked-files=normal", "--", ".", *here)
-    if found := split_names(git(*asked, repo=place.git_dir, work=place.folder)):
+    asked = (*STATUS, "--untracked-files=normal", "--", ".", *here)
+    filters = _filters_switched_off(place.git_dir)
+    settings = {"core.excludesFile": ignored, **filters}
+    if found := split_names(git(*asked, repo=place.git_dir, work=place.folder, settings=settings)):
         names = join_names([repr(name[3:])[1:-1] for name in found], _MOST_NAMED)
         what = "Root working tree must be clean: a search starts from a commit"
-        raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}")
+        note = "; the filters that its configuration names were not run: is it clean to git status?" if filters else ""
+        raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}{note}")
+
+
+def _filters_switched_off(repo: str) -> dict[str, str]:
+    """Settings by which git starts none of the filters that a repository's configuration names.
+
+    To see what is clean, git would run them on files that look as if they had changed."""
+    names = split_names(git("config", "--list", "--includes", "--null", "--name-only", repo=repo))
+    return {
+        name: "false" if name.endswith(".required") else ""
+        for name in names
+        if name.startswith("filter.") and name.endswith((".clean", ".smudge", ".process", ".required"))
+    }
 
 
 def check_attributes(path: str, text: bytes) -> None:
