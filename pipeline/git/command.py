@@ -136,7 +136,7 @@ def git(
     `keep`: locks that stay locked until git has ended, even if we are killed meanwhile.  `settings`: more of them."""
     places = {"GIT_DIR": repo, "GIT_WORK_TREE": work, "GIT_INDEX_FILE": index}
     env = set_variables(_ALLOWED) | SETTINGS | {name: place for name, place in places.items() if place}
-    env |= _variables_of(_CONFIG | settings) if settings else {}
+    env |= _variables_of({**_CONFIG, **settings}) if settings else {}
     return _run(words, env, cwd or work or repo or None, stdin, keep, timeout)
 
 
