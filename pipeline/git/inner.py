@@ -35,8 +35,8 @@ def lend_files(repo: str, tree: str) -> str:
         if not os.path.isdir(folder):
             delete_tree(os.path.dirname(folder))  # of another start, or of a process that was killed
             os.makedirs(f"{folder}.draft/pack")
-            words = ("-c", "pack.compression=1", *_PACKING, f"{folder}.draft/pack/pack")
-            git(*words, repo=repo, stdin=f"{tree}\n".encode(), keep=[lock])
+            words, settings = (*_PACKING, f"{folder}.draft/pack/pack"), {"pack.compression": "1"}
+            git(*words, repo=repo, stdin=f"{tree}\n".encode(), keep=[lock], settings=settings)
             os.rename(f"{folder}.draft", folder)
     return folder
 
@@ -66,5 +66,5 @@ def place_repository(repo: str, path: str, commit: str, index: str, draft: str, 
 def _pack_changes(repo: str, tree: str, start: str, pack: str, lock: int) -> None:
     """Pack what a tree has beyond the start's.  A power cut may take it: it is made again."""
     if tree != start:
-        words = ("-c", "core.fsync=none", *_PACKING, pack)
-        git(*words, repo=repo, stdin=f"{tree}\n^{start}\n".encode(), keep=[lock])
+        asked = f"{tree}\n^{start}\n".encode()
+        git(*_PACKING, pack, repo=repo, stdin=asked, keep=[lock], settings={"core.fsync": "none"})

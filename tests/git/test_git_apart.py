@@ -9,11 +9,12 @@ from typing import NamedTuple
 import pytest
 from kit.gitting import OWN, commit_worktree, contents, hostile_user, repository, run_git, trap, tree_of, write
 
+from pipeline.core.cages import ISOLATED, LANDLOCK, NO_NETWORK, CageKeys
 from pipeline.git.command import GitProblem
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktree, Worktrees
 from pipeline.machine.cage import Cage
-from pipeline.machine.grades import ISOLATED, LANDLOCK, NO_NETWORK, lacking
+from pipeline.machine.grades import lacking
 from pipeline.machine.process import Environment, Processes
 from pipeline.store.folders import delete_tree
 
@@ -63,7 +64,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
 
 def in_its_cage(grade: str, tree: Worktree, line: str) -> list[str]:
     """What a shell line prints in a checkout, of which git sees no more than it needs."""
-    if why := lacking(grade):
+    if why := lacking(CageKeys(grade)):
         pytest.skip(why)
     cage = Cage(grade, NO_NETWORK, folder=tree.path, writable=(tree.path,), visible=(tree.lender,))
     env = Environment({"PATH": OWN["PATH"]})

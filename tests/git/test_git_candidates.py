@@ -157,7 +157,7 @@ def files(at: str) -> dict[str, tuple[str, bytes]]:
         elif path.is_file():
             mode = "100755" if path.stat().st_mode & 0o100 else "100644"
             found[str(path.relative_to(at))] = (mode, path.read_bytes())
-    del found[".git"]
+    found = {name: each for name, each in found.items() if name.partition("/")[0] != ".git"}
     return found
 
 
