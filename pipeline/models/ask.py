@@ -209,6 +209,7 @@ def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: Call
     folder = os.path.realpath(question.folder)
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))
+    visible = (*visible, *desk.visible)
     network = FULL if grade == PLAIN else keys.network or FULL
     return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 

@@ -192,7 +192,7 @@ class Store:
         with self._mutex:
             if self._shared is None:
                 with ExitStack() as stack:
-                    stack.enter_context(file_lock(f"{self.folder}/lock", self._patience, fcntl.LOCK_SH))
+                    stack.enter_context(file_lock(f"{self.folder}/lock", self._patience, fcntl.LOCK_SH, shared=True))
                     self._shared = stack.pop_all()
             self._users += 1
         try:
@@ -216,7 +216,7 @@ class Store:
 
         All others hold it from the reference to the last byte, so a result without a reference gets none meanwhile."""
         self.release()
-        return file_lock(f"{self.folder}/lock", self._patience)
+        return file_lock(f"{self.folder}/lock", self._patience, shared=True)
 
     @property
     def root(self) -> str:

@@ -240,6 +240,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
     env = job.processes.environment(job.target.run, fixed, params["pass"])
     cage = command_cage(job, request, folder, names)
+    cage = cage._replace(visible=(*cage.visible, worktree.lender))  # for git in the checkout
     watched = start_watch(job, worktree.repo, folder, cage.is_walled)
     # not on the store, which is hidden too: we ourselves write to it meanwhile
     wire = arm_tripwire(sealed_paths(job, cage.is_walled), hidden=cage.is_walled)
