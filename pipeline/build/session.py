@@ -195,7 +195,7 @@ class BuildSession:
         suspects = [target.name for target in doubted if target.run == run]
         deciding, signed = _deciding_files(plan)
         files = [*deciding, *listed]
-        seen = state.StateHead(noop.FORMAT, not suspects, len(plan.targets), plan.needs, files, [*signed, *signatures])
+        seen = state.StateHead(not suspects, len(plan.targets), plan.needs, files, [*signed, *signatures])
         known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
         write_whole(f"{noop.folder(run)}/state", state.dump_state(seen, known), durable=False)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Leavings
+from pipeline.spec_fields import StorePlace
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
@@ -241,7 +242,7 @@ class TreeSpec(NamedTuple):
     patience: float
     keep: KeepKeys
     dry_run: bool
-    store: str | None
+    store: StorePlace | None
     checks: tuple[CheckCommand, ...] = ()
     protect: ProtectKeys = ProtectKeys()
     cascade: Cascade | None = None
