@@ -10,7 +10,7 @@ from pipeline.core.outcome import CheckoutRefs, FileCount, GcReport
 from pipeline.store.files import write_whole
 from pipeline.store.folders import delete_tree
 from pipeline.store.receipts import DONE, Receipts, parse_line
-from pipeline.store.results import Store, checkout_name, parse_result
+from pipeline.store.results import SHA, Store, checkout_name, parse_result
 
 _ROOT = re.compile(r"[0-9a-f]{16}")
 _DRAFT = re.compile(r".+\.\d+\.\d+")
@@ -42,7 +42,7 @@ def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
     kept = results.intersection(own).union(*(keys & results for _, keys in others))
     dropped = _remove(_entry_paths(store, "results", results - kept), dry)
     whole, objects = _undamaged_results(store, kept)
-    damaged = _remove([*_entry_paths(store, "results", kept - whole), *_names(f"{store.folder}/damaged")], dry)
+    damaged = _remove([*_entry_paths(store, "results", kept - whole), *_damaged(store)], dry)
     idle = {*store.entry_names("objects")} - objects
     freed = _remove(_entry_paths(store, "objects", idle), dry)
     # Left behind by a kill: while we hold the lock nobody writes any.
@@ -76,6 +76,12 @@ def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], se
             whole.add(name)
             objects.update(stored.objects)
     return whole, objects & {*store.entry_names("objects")}
+
+
+def _damaged(store: Store) -> list[str]:
+    """What was set aside: files, and folders that stood where entries do."""
+    folders = [path for path in _names(f"{store.folder}/damaged") if SHA.fullmatch(os.path.basename(path))]
+    return [*{*_files(f"{store.folder}/damaged"), *folders}]
 
 
 def _entry_paths(store: Store, part: str, names: Iterable[str]) -> list[str]:

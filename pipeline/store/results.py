@@ -43,7 +43,7 @@ LARGEST_ENTRY = 64 << 20  # bytes: the small outputs of twenty thousand
 DAMAGED, UNSIGNED, FOREIGN = "damaged", "not signed", "signed with another key"
 _ME = f"{socket.gethostname()}.{os.getpid()}"
 _COUNT = count()
-_SHA = re.compile(r"[0-9a-f]{64}")
+SHA = re.compile(r"[0-9a-f]{64}")
 
 
 class Result(NamedTuple):
@@ -317,7 +317,7 @@ class Store:
         top = f"{self.folder}/{part}"
         for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             if os.path.isdir(f"{top}/{folder}"):
-                yield from filter(_SHA.fullmatch, sorted(os.listdir(f"{top}/{folder}")))
+                yield from filter(SHA.fullmatch, sorted(os.listdir(f"{top}/{folder}")))
 
 
 # What the opening of an entry is answered with where something else took its place.
@@ -364,7 +364,7 @@ def parse_result(raw: bytes) -> Result | None:
 def _parse_output(row: Any) -> tuple[str, bytes | None, bool] | None:
     """Check the row of one output: its sha256, which names a file, its bytes if inside, if it is executable."""
     match row:
-        case [str(content), None, bool(runnable)] if _SHA.fullmatch(content):
+        case [str(content), None, bool(runnable)] if SHA.fullmatch(content):
             return content, None, runnable
         case [str(content), str(text), bool(runnable)]:
             with suppress(ValueError):

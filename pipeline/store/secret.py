@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from contextlib import suppress
+from typing import NoReturn
 
 from pipeline.errors import SpecError
 
@@ -28,15 +29,15 @@ def key_path() -> str:
 def load_key() -> bytes:
     """The key; it is made when it is first asked for.  SpecError for one that is no key, or that others could know."""
     if VARIABLE in os.environ:
-        text = os.environb[VARIABLE.encode()].lower()
-        return (
-            bytes.fromhex(text.decode()) if _FORM.fullmatch(text) else _refuse(f"${VARIABLE}", f"is no key; {_RIGHT}")
-        )
+        text = os.environb[VARIABLE.encode()].strip().lower()
+        if not _FORM.fullmatch(text):
+            _refuse(f"${VARIABLE}", f"is no key; {_RIGHT}")
+        return bytes.fromhex(text.decode())
     path = key_path()
     try:
         return _read_key(path) or _make_key(path)
     except OSError as error:
-        return _refuse(path, f"cannot be read or made: {error.strerror}; or set ${VARIABLE}")
+        _refuse(path, f"cannot be read or made: {error.strerror}; or set ${VARIABLE}")
 
 
 def _read_key(path: str) -> bytes | None:
@@ -90,5 +91,5 @@ def is_signed(key: bytes, name: str, content: bytes, claimed: bytes) -> bool:
     return hmac.compare_digest(signature(key, name, content).encode(), claimed)
 
 
-def _refuse(what: str, why: str) -> bytes:
+def _refuse(what: str, why: str) -> NoReturn:
     raise SpecError(f"{what}: {why}")
