@@ -21,6 +21,7 @@ from pipeline.core.graph import CycleError, Graph, Limits, Target
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
 from pipeline.store.files import write_whole
+from pipeline.store.folders import restore_run
 from pipeline.store.secret import is_signed, load_key, signature
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{did_you_mean(run, known)}")
             check_run_name(run, known[run])
+            restore_run(run)
             sources = (known[run], *package)
             signatures = [state.signature(path) for path in sources]
             plan = _load_frozen(run, sources, signatures) or _plan_anew(run, known[run], sources, signatures, keep)

@@ -33,7 +33,7 @@ from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store.files import Version, append_all, file_sha256, file_version, missing_newline, sync_path, write_all
 from pipeline.store.flock import file_lock
-from pipeline.store.folders import delete_tree, remove_file
+from pipeline.store.folders import delete_tree, remove_file, restore_access, restore_store
 from pipeline.store.secret import is_signed, signature
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
@@ -84,6 +84,7 @@ class Store:
     def __init__(self, folder: str, patience: float = PATIENCE, secret: bytes | None = None) -> None:
         self.folder, self._patience, self._secret = folder, patience, secret
         self._refused: dict[str, set[str]] = defaultdict(set)
+        restore_store(folder)
         self._root_fd: int | None = None
         self._folders: set[str] = set()
         self._mutex = Lock()
@@ -231,6 +232,7 @@ class Store:
     def _root(self) -> int:
         with self._mutex:
             if self._root_fd is None:
+                restore_access([self.root], write=True)
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
                 self._root_fd = os.open(self._with_folder(self.root), flags, 0o666)
                 head = b"" if os.fstat(self._root_fd).st_size else f"# {checkout_name()}\n".encode()
