@@ -120,12 +120,12 @@ def restore_ways(paths: Iterable[str]) -> None:
             seen.update(ways)
 
 
-def restore_store(folder: str) -> None:
+def restore_store(folder: str, write: bool = False) -> None:
     """Restore access to the folders of a store; an entry that cannot be read is set aside when it is asked for."""
-    restore_access([folder], write=True)
-    restore_access(_inside(folder), write=True)
+    restore_access([folder], write)
+    restore_access(_inside(folder), write)
     for part in ("results", "objects"):
-        restore_access(_inside(f"{folder}/{part}"), write=True)
+        restore_access(_inside(f"{folder}/{part}"), write)
 
 
 def _inside(folder: str) -> list[str]:

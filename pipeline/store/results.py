@@ -232,6 +232,7 @@ class Store:
     def _root(self) -> int:
         with self._mutex:
             if self._root_fd is None:
+                restore_store(self.folder, write=True)
                 restore_access([self.root], write=True)
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
                 self._root_fd = os.open(self._with_folder(self.root), flags, 0o666)
