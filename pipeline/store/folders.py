@@ -5,9 +5,7 @@ And our own, where a program that may write to nothing can still take away their
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 
 from pipeline.errors import SpecError
@@ -46,6 +44,9 @@ def walk_folders(
 
 def delete_tree(path: str) -> None:
     """Delete a file, or a folder with all that is in it; nothing when it is not there."""
+    import shutil  # here: every start looks at modes
+    import subprocess
+
     if os.path.isdir(path) and not os.path.islink(path):
         os.chmod(path, 0o700)
         make_removable(path)
