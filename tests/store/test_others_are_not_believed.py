@@ -16,6 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.project import Project, Said, environment
 
+from pipeline.machine.cage import Cage
+from pipeline.machine.grades import AUTO, resolve_grade
+from pipeline.machine.limits import default_limits
+from pipeline.machine.process import Processes
 from pipeline.store import noop, state
 from pipeline.store.secret import VARIABLE, key_path, load_key
 
@@ -171,6 +175,19 @@ def test_the_key_is_made_once_and_for_its_user_alone() -> None:
     status = Path(key_path()).stat()
     assert (status.st_mode & 0o777, status.st_uid) == (0o600, os.geteuid())
     assert [path.name for path in Path(key_path()).parent.iterdir()] == ["store.key"]
+
+
+def test_no_cage_shows_the_key_even_where_its_folder_is_visible(tmp_path: Path, processes: Processes) -> None:
+    key, folder = load_key().hex(), str(tmp_path / "checkout")
+    os.mkdir(folder)
+    beside = Path(key_path()).with_name("other")
+    beside.write_text("visible\n")
+    grade = resolve_grade(AUTO, judged=False)
+    cage = Cage(grade, "none", default_limits(), folder, (folder,), (str(beside.parent), key_path()), ())
+    show = ["/bin/sh", "-c", f"cat {beside}; cat {key_path()}; true"]
+    assert processes.run(show, processes.environment("x", {}, []), "log", 60, cwd=folder, cage=cage).code == 0
+    log = Path("log").read_text()
+    assert ("visible" in log, key in log) == (True, False)
 
 
 @pytest.mark.parametrize(
