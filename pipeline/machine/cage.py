@@ -29,6 +29,7 @@ from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
 from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor, Starter
+from pipeline.store.secret import key_path
 
 
 class Cage(NamedTuple):
@@ -269,8 +270,8 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _system_secrets() -> tuple[str, ...]:
-    """Files of the system that are not for everybody: whoever is root inside could read them."""
-    found = ["/etc/ssl/private", "/etc/ssh"]
+    """Files of the system that are not for everybody: whoever is root inside could read them; and our own key."""
+    found = ["/etc/ssl/private", "/etc/ssh", key_path()]
     with suppress(OSError), os.scandir("/etc") as entries:
         found += [each.path for each in entries if not each.is_symlink() and not each.stat().st_mode & 0o004]
     return tuple(path for path in found if os.path.exists(path))

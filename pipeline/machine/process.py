@@ -27,6 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.errors import writing
 from pipeline.store.flock import LockWaits
+from pipeline.store.secret import VARIABLE as STORE_KEY
 
 if TYPE_CHECKING:
     from pipeline.machine.cage import Cage
@@ -188,6 +189,11 @@ def start_guard(marks: Sequence[str], locks: Sequence[int]) -> Popen[bytes]:
 ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_COLLATE", "LC_TIME", "TZ")
 # In the environment of every command, so that what a killed build leaves behind can be found and ended.
 MARK = "COPPICE_FOLDER"
+# What a spec may not name, and why.
+OWN_VARIABLES = {
+    MARK: "is set by Coppice itself, to find what a build leaves behind",
+    STORE_KEY: "signs the results of the store, and is given to no command",
+}
 KILL_AFTER = 3.0
 # Secrets in a setting, by their names: behind the question mark of an address, or in a JSON text.
 _SECRET_NAME = r"""[^=&#{"]*(?:key|token|secret|password|sig)[^=&#{"]*"""
@@ -293,7 +299,7 @@ class Processes:
             for name, value in settings.items()
             for n, each in enumerate(_secrets_in(value))
         }
-        return Environment(variables, {**found, **secrets})
+        return Environment(variables, {**found, **secrets, **set_variables([STORE_KEY])})
 
     def run(
         self,

@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -48,6 +49,7 @@ from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.prompts import without_run_details
 from pipeline.tree.rules.protection import VOID
+from pipeline.tree.rules.sheet import LONGEST_LINE, SheetRoom, sheet_room, take_sheet
 from pipeline.tree.run.answers import answers_folder
 from pipeline.tree.run.protect import start_watch, tamper_reason, tree_void_reason
 from pipeline.tree.run.records import CommandCost, read_text, write
@@ -60,7 +62,6 @@ _SHELL_WORDS = frozenset(
     ("cd", "command", "eval", "exec", "export", "for", "if", "set", "trap", "ulimit", "until", "while")
 )
 _PROGRAM = re.compile(r"[\w./+-]+")
-LARGEST_RESULTS = 256 << 20  # bytes of a results file
 
 
 class CheckoutRun(NamedTuple):
@@ -100,7 +101,8 @@ class CommandRequest(NamedTuple):
     """A command to run in a checkout of the commit at `where`; `wants`: it must write its results.
 
     `code`: the position whose files are checked out, where it is another one.  `values` stand for names in braces;
-    `configs` is for a file, if it wants one.  `answers`: it writes answers for a judge into a folder of its output."""
+    `configs` is for a file, if it wants one.  `answers`: it writes answers for a judge into a folder of its output.
+    `room`: for its results."""
 
     where: EvalSlot | NodePlace
     checkout: str
@@ -112,6 +114,7 @@ class CommandRequest(NamedTuple):
     configs: bytes = b""
     code: EvalSlot | NodePlace | None = None
     answers: bool = False
+    room: SheetRoom = sheet_room()
 
 
 def run_command(job: Job, request: CommandRequest) -> CheckoutRun:
@@ -258,7 +261,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     foul = tripwire_reason(wire, hidden=cage.is_walled) or (tamper_reason(watched) if watched else "")
     lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
     outage = None if foul else find_outage(ended, missing=lacks)
-    content, lacking = read_results(results) if request.wants and not foul else (b"", "")
+    content, lacking = read_results(results, request.room) if request.wants and not foul else (b"", "")
     filled = room.filled() if full and (why or lacking) and not foul else ""
     if filled:  # its files are of no use, and others need the room
         delete_tree(output)
@@ -315,8 +318,8 @@ def _program_is_missing(line: str, folder: str, env: Mapping[str, str]) -> bool:
     return shutil.which(os.path.join(folder, program) if "/" in program else program, path=env.get("PATH")) is None
 
 
-def read_results(path: str) -> tuple[bytes, str]:
-    """The results that a command wrote, and what is wrong with them: they may be anything."""
+def read_results(path: str, room: SheetRoom) -> tuple[bytes, str]:
+    """The results that a command wrote, and what is wrong with them: they may be anything, and of any size."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -324,11 +327,10 @@ def read_results(path: str) -> tuple[bytes, str]:
     except OSError as error:
         return b"", f"its results cannot be read: {error.strerror}"
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_RESULTS:
-            return b"", f"its results are no plain file of at most {LARGEST_RESULTS >> 20} MB"
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b"", "its results are no plain file"
         with open(fd, "rb", closefd=False) as file:
-            return file.read(), ""
+            return take_sheet(iter(partial(file.readline, LONGEST_LINE + 1), b""), room)
     finally:
         os.close(fd)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.cages import CageKeys
 from pipeline.core.graph import Leavings
+from pipeline.spec_fields import StorePlace
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
@@ -250,7 +251,7 @@ class TreeSpec(NamedTuple):
     patience: float
     keep: KeepKeys
     dry_run: bool
-    store: str | None
+    store: StorePlace | None
     checks: tuple[CheckCommand, ...] = ()
     protect: ProtectKeys = ProtectKeys()
     cascade: Cascade | None = None
