@@ -180,6 +180,13 @@ def _hierarchies() -> tuple[_Hierarchy, ...]:
     return tuple(found) if held else ()
 
 
+def describe_groups() -> str:
+    """Limits on a whole tree of processes that the kernel keeps by groups that we may make, in words; empty if none."""
+    versions = {bool(place.memory and place.tasks) + 1 for place in _hierarchies()}
+    held = [name for name in ("memory", "tasks") if any(getattr(place, name) for place in _hierarchies())]
+    return f"version {max(versions)}: {', '.join(held)}" if held else ""
+
+
 def _places() -> Iterator[tuple[str, str, str]]:
     """Our own group in each hierarchy that counts memory or tasks, with the names of its limits."""
     try:
