@@ -28,7 +28,8 @@ from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRU
 from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
-from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor, Starter
+from pipeline.machine.process import Environment, Exit, Launch, Processes, Starter
+from pipeline.machine.redaction import Redactor
 from pipeline.store.secret import key_path
 
 

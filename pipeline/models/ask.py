@@ -23,11 +23,9 @@ from pipeline.machine.limits import CageLimits, default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
     Exit,
-    copy_redacted,
-    redact_text,
     set_variables,
-    unnamed_file,
 )
+from pipeline.machine.redaction import copy_redacted, redact_text, unnamed_file
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.clients import CODER, NETWORK, RECIPES, Invocation, Reading, invocation_of
 from pipeline.models.complaints import (
