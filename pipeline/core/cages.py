@@ -41,6 +41,11 @@ class CageKeys(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value}
 
     @property
+    def asked(self) -> dict[str, str]:
+        """The grade and the network as the spec has them, also those that no result depends on."""
+        return {name: value for name, value in (("sandbox", self.sandbox), ("network", self.network)) if value}
+
+    @property
     def is_named(self) -> bool:
         """Check if a grade stands there that must be had; `plain` can be had everywhere."""
         return self.sandbox in (LANDLOCK, ISOLATED, TRUSTED)

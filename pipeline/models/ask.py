@@ -198,17 +198,24 @@ def cage_keys(backend: BackendKeys) -> CageKeys:
     return CageKeys.of(backend.get(CAGE, {}))
 
 
+def held_cage(backend: BackendKeys) -> tuple[str, str]:
+    """The grade and the network that a program has here; empty of a backend that is none."""
+    if backend["backend"] not in PROGRAMS:
+        return "", ""
+    keys = cage_keys(backend)
+    grade = resolve_grade(keys.sandbox)
+    return grade, FULL if grade == PLAIN else keys.network or FULL
+
+
 def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, scratch: str) -> Cage:
     """The cage of a program that is asked: its working folder and the call's own, a network, and where it has no key in
     its environment, the files of its login."""
-    keys = cage_keys(backend)
-    grade = resolve_grade(keys.sandbox)
+    keys, (grade, network) = cage_keys(backend), held_cage(backend)
     limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
     folder = os.path.realpath(question.folder)
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))
     visible = (*visible, *desk.visible)
-    network = FULL if grade == PLAIN else keys.network or FULL
     return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 
 
