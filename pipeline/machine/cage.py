@@ -104,6 +104,9 @@ def _capabilities(which: Sequence[int]) -> Sequence[int]:
     return which if kernel.is_root() else ()
 
 
+_LONGEST_FIRST_LINE = 256
+
+
 @contextmanager
 def _memory_file(content: bytes) -> Iterator[IO[bytes]]:
     with open(os.memfd_create("coppice", 0), "wb+", buffering=0) as file:
@@ -121,6 +124,20 @@ def require_program(program: str, env: Mapping[str, str], folder: str) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
+    _require_interpreter(program, path)
+
+
+def _require_interpreter(program: str, path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_LONGEST_FIRST_LINE)
+    except PermissionError:  # it may be run, and not read
+        return
+    interpreter = start[2:].split(b"\n", 1)[0].split()[:1] if start.startswith(b"#!") else []
+    if interpreter and not os.path.exists(interpreter[0]):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    if not interpreter and b"\0" not in start:  # a text, which a shell would take for its own
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), program)
 
 
 def fault_of(status: int, code: int) -> str:
