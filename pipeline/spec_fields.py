@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, NamedTuple, NoReturn
 
+from pipeline.core.cages import AUTO, GRADES, LANDLOCK, LOCAL, NETWORKS, NO_NETWORK, PLAIN, CageKeys
 from pipeline.core.templates import Template, TemplateError, parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
@@ -272,6 +273,72 @@ STORE = Field(
     "folder for results, from the project's root; other checkouts and machines may share it",
     without="`runs/.store`",
 )
+
+
+# --- Cages: what holds a command, the same words wherever a spec has one.
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]?)B?")
+_SIZES = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def _size(item: Item, what: str) -> int:
+    match = _SIZE.fullmatch(str(item.plain()))
+    size = int(float(match[1]) * _SIZES[match[2]]) if match else 0
+    return size or item.wrong(f"{what}: expected a size such as 2 GB, 512 MB or 64 kB, found {item.summary()}")
+
+
+SIZE = Reader(
+    _size, any_of({"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_SIZE.pattern}$"})
+)
+LIMITS = Table(
+    Field("memory", SIZE, "of all its processes together", without="3/4 of the machine's"),
+    Field("cpu", SECONDS, "CPU time of all its processes together: `90`, `10m`", without="none"),
+    Field("processes", count(1, 4_000_000), "processes and threads at once", 4096),
+    Field("files", count(16, 1_000_000), "files that one of its processes has open", 8192),
+    Field("file_size", SIZE, "of one file that it writes", without="8 GB"),
+    Field("output", SIZE, "what it adds to the disk, in its checkout and its output", without="16 GB"),
+    Field("log", SIZE, "what it prints", without="64 MB"),
+)  # fmt: skip
+
+
+def _visible(item: Item, what: str) -> tuple[str, ...]:
+    paths = item.items(what) if item.is_list else [item]
+    for path in paths:
+        if not path.text(what):
+            path.wrong(f"{what}: an empty path")
+    return tuple(path.text(what) for path in paths)
+
+
+def _limits(item: Item, what: str) -> dict[str, float]:
+    return LIMITS.read(item, what).as_dict()
+
+
+CAGE_FIELDS = ("sandbox", "network", "limits", "visible")
+
+
+def cage_fields(grade: str, network: str) -> tuple[Field, ...]:
+    """The keys of a cage.  `grade` and `network`: what holds without them, in words."""
+    known = [AUTO, *GRADES]
+    return (
+        Field("sandbox", choice(known), f"what holds it: {quoted(known)}: [sandbox.md](sandbox.md)", without=grade),
+        Field("network", choice(NETWORKS), without=network, help=
+              f"{quoted(NETWORKS)}: none at all, addresses of its own that nothing else has, or that of the machine"),
+        Field("limits", Reader(_limits, LIMITS.schema), without="[wide ones](sandbox.md#limits)", help=
+              f"of {quoted(LIMITS.fields)}: who passes one is ended, and has failed"),
+        Field("visible", Reader(_visible, TEXTS), without="what it is given", help=
+              "paths that it may read besides, such as `~/.cache/models`: [sandbox.md](sandbox.md#what-is-visible)"),
+    )  # fmt: skip
+
+
+def read_cage(values: Values) -> CageKeys:
+    """The keys of a cage there, checked against each other."""
+    keys = CageKeys(*(values[name] or CageKeys._field_defaults[name] for name in CAGE_FIELDS))
+    if not any(keys):
+        return keys
+    if keys.sandbox == PLAIN and keys.network in (NO_NETWORK, LOCAL):
+        values.wrong("network", f"network: `sandbox: plain` has the machine's network; {keys.network} needs a cage")
+    if keys.sandbox == LANDLOCK and keys.network == LOCAL:
+        values.wrong("network", "network: landlock has none or full; local needs `sandbox: isolated`")
+    return keys._replace(line=values.at("sandbox" if "sandbox" in values else "network").line)
 
 
 def kind_field(kind: str) -> Field:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fnmatch
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.make import Maker
+from pipeline.core.cages import CageKeys
 from pipeline.core.graph import ALONE, Graph, Target, step_of
 from pipeline.core.outcome import FAILED
 from pipeline.core.text import printable_line
@@ -126,6 +128,7 @@ class BuildSession:
         for run in sorted({self.graph.targets[i].run for i in todo}):
             if self.plans[run].refusal:
                 raise SpecError(self.plans[run].refusal)
+        self._check_cages(todo)
         asked: dict[str, Target] = {}
         for i in todo:
             target = self.graph.targets[i]
@@ -137,6 +140,23 @@ class BuildSession:
                 if not os.path.exists(path) and self.maker.files.content(path) is None:
                     raise self._missing_error(path, target)
         self._check_folders(todo)
+
+    def cages(self, todo: Iterable[int]) -> dict[str, list[CageKeys]]:
+        """The cages of what is to be run, by run."""
+        found: dict[str, dict[str, CageKeys]] = defaultdict(dict)
+        for target in map(self.graph.targets.__getitem__, todo):
+            for keys in self.maker.stage(target).cages(target):
+                found[target.run][repr(keys)] = keys
+        return {run: [*keys.values()] for run, keys in found.items()}
+
+    def _check_cages(self, todo: Collection[int]) -> None:
+        """Check that every cage that a spec names can be had on this machine: it is never less."""
+        from pipeline.machine.grades import lacking  # here: it loads what few builds need
+
+        for run, cages in self.cages(todo).items():
+            for keys in cages:
+                if (keys.is_named or keys.network) and (why := lacking(keys)):
+                    raise SpecError(f"{self.plans[run].spec}:{keys.line}: {why}")
 
     def _missing_error(self, path: str, target: Target) -> SpecError:
         hint = "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"

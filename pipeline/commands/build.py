@@ -27,6 +27,7 @@ from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.exits import LOCKED, refuse
 from pipeline.commands.selection import plans_for
+from pipeline.core.cages import AUTO
 from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
@@ -167,6 +168,7 @@ def build_locked(
             )
         session.prepare()
         _warn_unset(session, todo)
+        _tell_auto_grade(session, todo)
         at_once = job_count(params["num_process"], plans)
         stream = closed.enter_context(open(out, "w", encoding="utf-8")) if isinstance(out, str) else sys.stdout
         reporter = _reporter(session, stream, params, reporters)
@@ -266,6 +268,16 @@ def _warn_unset(session: BuildSession, todo: set[int]) -> None:
         sys.stderr.write(
             f"coppice: {run}: {join_names(names)} {verb} not set; what wants it runs without it, or fails\n"
         )
+
+
+def _tell_auto_grade(session: BuildSession, todo: set[int]) -> None:
+    """Tell which grade `sandbox: auto` is on this machine, and what is missing for the next one."""
+    for run, cages in session.cages(todo).items():
+        if autos := [keys for keys in cages if keys.sandbox in ("", AUTO)]:
+            from pipeline.machine.grades import describe_auto  # here: it loads what few builds need
+
+            words = describe_auto(any(keys.judged for keys in autos))
+            sys.stderr.write(f"coppice: {run}: sandbox auto is {words}\n")
 
 
 def _reporter(

@@ -22,8 +22,9 @@ from functools import lru_cache, partial
 from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
+from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRUSTED
 from pipeline.machine import kernel
-from pipeline.machine.grades import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRUSTED, UNSHARED, bubblewrap
+from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CappedLog, Group, Limits, Watch, limit_of_signal, limiting_shell, supervise
 from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor
 

@@ -14,11 +14,18 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
+from pipeline.core.cages import (
+    AUTO,
+    FULL,
+    ISOLATED,
+    LANDLOCK,
+    LOCAL,
+    NO_NETWORK,
+    PLAIN,
+    TRUSTED,
+    CageKeys,
+)
 from pipeline.machine import kernel
-
-PLAIN, LANDLOCK, ISOLATED, TRUSTED, AUTO = "plain", "landlock", "isolated", "trusted", "auto"
-GRADES = (PLAIN, LANDLOCK, ISOLATED, TRUSTED)  # the weakest first
-NO_NETWORK, LOCAL, FULL = "none", "local", "full"
 
 
 class Primitive(NamedTuple):
@@ -92,15 +99,6 @@ _NEEDS: Mapping[str, Callable[[], Primitive]] = {
 }
 
 
-def lacking(grade: str, network: str = "") -> str:
-    """Why a grade cannot be had here, with the cure; empty if it can."""
-    if grade == LANDLOCK and network == LOCAL:
-        return "network: local needs namespaces, which landlock does without; use none or full, or sandbox: isolated"
-    if grade == PLAIN and network in (NO_NETWORK, LOCAL):
-        return f"network: {network} needs a cage; use sandbox: auto or isolated"
-    return "" if grade in (AUTO, PLAIN) else _missing(grade)
-
-
 def _missing(grade: str) -> str:
     found = _NEEDS[grade]()
     return "" if found.found else found.cure
@@ -113,8 +111,8 @@ def strongest() -> str:
 
 
 def resolve_grade(named: str, judged: bool = False) -> str:
-    """The grade of a command: what it is named, or for `auto` the strongest there is."""
-    grade = strongest() if named == AUTO else named
+    """The grade of a command: what it is named, or the strongest there is.  `judged`: a judge apart scores it."""
+    grade = strongest() if named in ("", AUTO) else ISOLATED if named == TRUSTED else named
     return TRUSTED if grade == ISOLATED and judged else grade
 
 
@@ -123,3 +121,28 @@ def resolve_network(named: str, grade: str) -> str:
     if grade == PLAIN:
         return FULL
     return named or (NO_NETWORK if grade == LANDLOCK else LOCAL)
+
+
+def lacking(keys: CageKeys) -> str:
+    """Why a cage cannot be had here as it is named, with the cure; empty if it can."""
+    if keys.is_named and (why := _missing(keys.sandbox)):
+        return f"sandbox: {keys.sandbox} cannot be had here: {why}"
+    grade = resolve_grade(keys.sandbox)
+    if keys.network == LOCAL and grade == LANDLOCK:
+        return f"network: local needs namespaces, which landlock does without; use none or full, or {_next_text()}"
+    if keys.network in (NO_NETWORK, LOCAL) and grade == PLAIN:
+        return f"network: {keys.network} needs a cage: use `sandbox: isolated`, or {_next_text()}"
+    return ""
+
+
+def _next_text() -> str:
+    why = _missing(ISOLATED)
+    return f"see to it that isolated can be had: {why}" if why else "`sandbox: isolated`"
+
+
+def describe_auto(judged: bool) -> str:
+    """The grade that `auto` gives on this machine, and what the next one needs."""
+    grade = resolve_grade(AUTO, judged)
+    if grade == ISOLATED:
+        return f"{grade}; trusted needs a judge apart: `answer:` and `judge:` in place of `run:`"
+    return grade if grade == TRUSTED else f"{grade}; isolated cannot be had here: {_missing(ISOLATED)}"

@@ -10,11 +10,12 @@ import marshal
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from threading import Lock, local
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
+from pipeline.core.cages import CageKeys
 from pipeline.core.graph import Target
 from pipeline.core.outcome import DISK_FULL, Wait
 from pipeline.errors import UNAVAILABLE, writing
@@ -246,6 +247,7 @@ class Stage(NamedTuple):
     do: Callable[[Job], None]
     own_folder: bool = False  # a command may leave scratch files beside its outputs
     passed: Callable[[Target], Sequence[str]] = lambda _: ()  # names of variables that it gets from whoever builds
+    cages: Callable[[Target], Iterable[CageKeys]] = lambda _: ()  # of the commands that it runs, as the spec has them
     stored: bool = True  # False: its outputs tell of this checkout alone, and no other may recall them
     told_first: bool = False  # what reads from it starts only when followers of the run have heard how it ended
     minor: bool = False  # it only keeps the books: no line for people when it ends well

@@ -14,10 +14,11 @@ from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
+from pipeline.core.cages import CAGE, FULL, PLAIN, CageKeys
 from pipeline.errors import cut_text
 from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import describe_exit, lacking_room
-from pipeline.machine.grades import AUTO, FULL, PLAIN, resolve_grade
+from pipeline.machine.grades import resolve_grade
 from pipeline.machine.limits import Limits, default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
@@ -106,7 +107,7 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
 def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a client by its recipe, and remove what it leaves in the working folder."""
     recipe = RECIPES[backend["backend"]]
-    caged = resolve_grade(backend.get("sandbox", AUTO)) != PLAIN
+    caged = resolve_grade(cage_keys(backend).sandbox) != PLAIN
     variables = set_variables((*recipe.keys, *recipe.urls, *recipe.scratch, *NETWORK))
     call = invocation_of(backend, question.role, caged, variables)
     before = _litter(question.folder, call)
@@ -194,15 +195,21 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
         return Printed(ended, *texts, seconds, env.secrets, cut, too_much if cut or is_large else "")
 
 
+def cage_keys(backend: BackendKeys) -> CageKeys:
+    """What the spec says of the cage of a role."""
+    return CageKeys.of(backend.get(CAGE, {}))
+
+
 def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, scratch: str) -> Cage:
     """The cage of a program that is asked: its working folder and the call's own, a network, and where it has no key in
     its environment, the files of its login."""
-    grade = resolve_grade(backend.get("sandbox", AUTO))
-    limits = make_limits(backend.get("limits", {}), default_limits() if grade != PLAIN else Limits())
+    keys = cage_keys(backend)
+    grade = resolve_grade(keys.sandbox)
+    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else Limits())
     folder = os.path.realpath(question.folder)
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
-    visible = tuple(map(visible_path, (*backend.get("reads", ()), *backend.get("visible", ()), *logins)))
-    network = FULL if grade == PLAIN else backend.get("network", FULL)
+    visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))
+    network = FULL if grade == PLAIN else keys.network or FULL
     return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline import spec_fields as fields
+from pipeline.core.cages import CAGE, CageKeys
 from pipeline.core.graph import JUNK_FOLDERS, Leavings
 from pipeline.errors import SpecError, cut_text
 from pipeline.spec import Item
@@ -22,6 +24,7 @@ from pipeline.tree.spec import checks, sweep
 from pipeline.tree.spec.model import (
     MANUAL,
     PATCHES,
+    CommandDefaults,
     GivenBaseline,
     KeepKeys,
     Loop,
@@ -30,7 +33,7 @@ from pipeline.tree.spec.model import (
     Sweep,
     TreeSpec,
 )
-from pipeline.tree.spec.roles import FREE_PRICE, PAID_BACKENDS, ROLES_READER, is_price_unknown
+from pipeline.tree.spec.roles import FREE_PRICE, PAID_BACKENDS, PROGRAM_BACKENDS, ROLES_READER, is_price_unknown
 from pipeline.tree.spec.score import METRICS_SCHEMA, SCORE, read_rules
 
 PARALLEL_BACKENDS = ("threads",)
@@ -154,6 +157,8 @@ SPEC = Table(
           "stop the search at the end of a depth in which an evaluation failed"),
     Field("dry_run", fields.BOOLEAN, default=False, switch=True, help=
           "no model, no sweep: ideas, code and results are made up, always the same. For a new run, or a dry one"),
+    *fields.cage_fields("`auto`: the strongest that the machine has", "`local`; under landlock `none`; for `roles`, "
+                        "of which only a key of their own says another, `full`"),
     fields.STORE,
     defaults=SearchShape._field_defaults,
 )  # fmt: skip
@@ -161,16 +166,17 @@ SPEC = Table(
 
 def read(item: Item, name: str) -> TreeSpec:
     top = SPEC.read(item, "spec", "")
-    timeout, repo = top["eval_timeout_seconds"], top["repo"]
-    measured = sweep.read_sweep(top["sweep"], top["sweep_config_limit"], timeout)
+    cage, repo = fields.read_cage(top), top["repo"]
+    defaults = CommandDefaults(top["eval_timeout_seconds"], cage)
+    measured = sweep.read_sweep(top["sweep"], top["sweep_config_limit"], defaults)
     rules = read_rules(top["metrics"], top["score"], measured.blocks is not None)
     paired, held = rules.paired is not None, None
     if "holdout" in top:
         measured, held = sweep.read_holdout(top["holdout"], measured, paired)
     _ = top["parallel_backend"]  # checked, and nothing else: there is one
-    shape, loop, tests = top.record(SearchShape), top.record(Loop), None
+    shape, loop, tests = top.record(SearchShape), caged_loop(top.record(Loop), cage), None
     if "tests" in top:
-        tests = sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, timeout)
+        tests = sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, defaults)
     _check_truth(top.at("sweep"), measured, repo)
     sources, given = _given_ideas(name)
     spec: TreeSpec = top.record(
@@ -192,7 +198,7 @@ def read(item: Item, name: str) -> TreeSpec:
         patience=top["patience"],
         keep=KeepKeys(top["keep_rejected_worktrees"], top["keep_failed_artifacts"]),
         dry_run=top["dry_run"],
-        checks=checks.read_checks(top["checks"], timeout) if "checks" in top else (),
+        checks=checks.read_checks(top["checks"], defaults) if "checks" in top else (),
         cascade=sweep.read_cascade(top["cascade"], measured, paired) if "cascade" in top else None,
         holdout=held,
         sources=sources,
@@ -204,6 +210,16 @@ def read(item: Item, name: str) -> TreeSpec:
     _check(spec, top)
     spec = spec._replace(refusal=_budget_refusal(spec, top))
     return _with_baseline(spec, top["baseline_csv"]) if "baseline_csv" in top else spec
+
+
+def caged_loop(loop: Loop, cage: CageKeys) -> Loop:
+    """The loop with what the spec says of all that is started; network and paths are for what measures."""
+    outer = cage._replace(network="", visible=())
+    roles: dict[str, Mapping[str, Any]] = {}
+    for name, role in loop.roles.items():
+        own = CageKeys.of(role.get(CAGE, {})).within(outer) if role["backend"] in PROGRAM_BACKENDS else CageKeys()
+        roles[name] = {**role, **({CAGE: own.record} if any(own) else {})}
+    return loop._replace(roles=roles)
 
 
 def _with_baseline(spec: TreeSpec, item: Item) -> TreeSpec:

@@ -8,9 +8,10 @@ an outage, like any other command: the stage begins again, and finds what it has
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 
+from pipeline.core.cages import CageKeys, cages_in
 from pipeline.core.graph import Target
 from pipeline.git.command import GitOutage, GitProblem
 from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
@@ -30,6 +31,7 @@ from pipeline.tree.run.nodes import node_stage, root_stage, start_stage
 from pipeline.tree.run.protect import protect_stage
 from pipeline.tree.run.records import write
 from pipeline.tree.run.run_repo import keep_git_state
+from pipeline.tree.spec.model import JUDGE
 
 
 def report_stage(job: Job) -> None:
@@ -49,6 +51,18 @@ def passed_variables(target: Target) -> Sequence[str]:
     askers = [target.params, *(role for role in limits if isinstance(role, dict))]
     keys = [asker["key_env"] for asker in askers if asker.get("key_env")]
     return [*keys, *(name for asker in askers for name in asker.get("pass", ()))]
+
+
+def command_cages(target: Target) -> Iterator[CageKeys]:
+    """The cages of the commands that a target runs, as the spec has them."""
+    params = target.params
+    if "dry" not in params:
+        named = [*cages_in(params.get("limits", {}))]
+        yield from (keys._replace(judged=JUDGE in params) for keys in named or [CageKeys()])
+
+
+def role_cages(target: Target) -> Iterator[CageKeys]:
+    return cages_in(target.params.get("limits", {}))
 
 
 # Messages of git about objects that are cut short or gone, for instance after a power cut.
@@ -87,15 +101,15 @@ _STAGES = {
     "protected": Stage("tree.protected/1", protect_stage, minor=True),
     "start": Stage("tree.start/1", start_stage, minor=True),
     "node": Stage("tree.node/1", node_stage, minor=True),
-    "idea": Stage("tree.idea/1", idea_stage, passed=passed_variables),
+    "idea": Stage("tree.idea/1", idea_stage, passed=passed_variables, cages=role_cages),
     "recorded": Stage("tree.recorded/1", recorded_ideas_stage, minor=True),
     "by_hand": Stage("tree.by_hand/1", by_hand_stage, minor=True),
-    "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables),
-    "test": Stage("tree.test/1", test_stage, passed=passed_variables),
-    "checks": Stage("tree.checks/1", check_stage, passed=passed_variables),
+    "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables, cages=role_cages),
+    "test": Stage("tree.test/1", test_stage, passed=passed_variables, cages=command_cages),
+    "checks": Stage("tree.checks/1", check_stage, passed=passed_variables, cages=command_cages),
     "given": Stage("tree.given/1", given_stage),
-    "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables),
-    "row": Stage("tree.row/1", row_stage, passed=passed_variables),
+    "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables, cages=command_cages),
+    "row": Stage("tree.row/1", row_stage, passed=passed_variables, cages=command_cages),
     "holdout": Stage("tree.holdout/1", holdout_stage),
     "report": Stage("tree.report/1", report_stage, stored=False, minor=True),
     "validate": Stage("tree.validate/1", validate_stage, minor=True),

@@ -87,6 +87,7 @@ class Search:
             "max_depth": 1,
             "sweep_config_limit": 3,
             "patience": 0,
+            "sandbox": "plain",  # commands of these searches write notes beside their checkouts
             "roles": {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": {"backend": "patches"}},
             "sweep": command("sh {in} {results} {limit}", "sweep.sh"),
             "metrics": {"gain": {"primary": True}, "risk": {"better": "lower", "guard": True}},

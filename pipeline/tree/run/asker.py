@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from pipeline.core.cages import CAGE
 from pipeline.core.outcome import DISK_FULL, MODEL_UNAVAILABLE
 from pipeline.core.text import join_names
 from pipeline.errors import NO_ROOM
@@ -43,7 +44,7 @@ T = TypeVar("T")
 # Keys of a role that may differ where the same service is asked.
 ASKED_DIFFERENTLY = (
     "prompt", "context_tokens", "timeout", "retries", "price", "usage", "temperature", "seed", "max_tokens", "folder",
-    "max_repairs", "partial", "outage", "max_turns", "max_usd",
+    "max_repairs", "partial", "outage", "max_turns", "max_usd", CAGE,
 )  # fmt: skip
 # Outages of one answer, which may have been paid for: so many in a row for one question, and no more are tried.
 OF_ONE_ANSWER, MOST_PAID = ("malformed", "time-out"), 3

@@ -18,6 +18,7 @@ from errno import ELOOP, ENOTDIR
 from itertools import islice
 from typing import NamedTuple
 
+from pipeline.core.cages import CAGE, PLAIN, CageKeys
 from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
 from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.core.text import printable_line
@@ -34,7 +35,7 @@ from pipeline.machine.failures import (
     signal_of,
     watch_room,
 )
-from pipeline.machine.grades import AUTO, PLAIN, resolve_grade, resolve_network
+from pipeline.machine.grades import resolve_grade, resolve_network
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.limits import Limits, default_limits, make_limits
 from pipeline.machine.patience import Pauses
@@ -233,14 +234,13 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
 
 def command_cage(job: Job, request: CommandRequest, folder: str, names: Mapping[str, Sequence[str]]) -> Cage:
     """The cage of a command in a checkout: it sees what it is given, and writes there and to its output."""
-    params = job.target.params
-    keys = {**params.get("limits", {}).get("cage", {}), **params.get("cage", {})}
-    grade = resolve_grade(keys.get("sandbox", AUTO), judged=request.answers or request.code is not None)
+    keys = CageKeys.of(job.target.params.get("limits", {}).get(CAGE, {}))
+    grade = resolve_grade(keys.sandbox, judged=request.answers or request.code is not None)
     walled, output = grade != PLAIN, os.path.abspath(request.output)
     given = [path for name, paths in names.items() if name not in ("project", *_OWN_NAMES) for path in paths]
-    visible = [path for path in given if os.path.isabs(path)] + [visible_path(path) for path in keys.get("visible", ())]
-    limits = make_limits(keys.get("limits", {}), default_limits() if walled else Limits())
-    network = resolve_network(keys.get("network", ""), grade)
+    visible = [path for path in given if os.path.isabs(path)] + [visible_path(path) for path in keys.visible]
+    limits = make_limits(keys.limits, default_limits() if walled else Limits())
+    network = resolve_network(keys.network, grade)
     hidden = (*sealed_paths(job, walled), *filter(None, [job.store if walled else ""]))
     return Cage(grade, network, limits, folder, (folder, output), tuple(visible), hidden)
 

@@ -15,10 +15,10 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
-from pipeline.core.recipe import compact_json
+from pipeline.core.cages import CAGE, CAGES, GRADES
+from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.git.commits import Candidate
 from pipeline.machine.exclusive import exclusive_machine
-from pipeline.machine.grades import GRADES
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.store.folders import delete_tree
@@ -66,9 +66,9 @@ def _try_tests(job: Job, tests: Mapping[str, Any], commit: str, log: str) -> Che
 
     `tests`: as in the limits of the target."""
     where, repo = positions.slot_of(job.target.name), RunRepo(job.target.run)
-    sealed = {"limits": file_limits(job.target.params)}
+    own = {"limits": {**file_limits(job.target.params), CAGE: tests.get(CAGE, {})}}
     limits = job.target.limits._replace(timeout=tests["timeout"])
-    target = job.target._replace(stage="test", params={**tests["command"], **sealed}, limits=limits)
+    target = job.target._replace(stage="test", params={**tests["command"], **own}, limits=limits)
     output = positions.RunLayout(job.target.run).of_position(where, "out.tried")
     request = CommandRequest(where, _tried_checkout(where), output, {}, log, wants=False)
     try:
@@ -263,6 +263,7 @@ def _job_of_part(job: Job, part: str, answers: str = "") -> Job:
     reads |= {"tree": job.reads[tree], **({f"in.{ANSWERS}": (answers,)} if is_judge else {})}
     reads |= {port: job.reads[port] for port in (PROTECTED_PORT,) if port in job.reads}
     limits = {name: paths for name, paths in file_limits(params).items() if name != "truth" or not is_judge}
+    limits[CAGE] = params["limits"].get(CAGES, {}).get(part, {})
     target = job.target._replace(params={**params[part], "limits": limits})
     timeout = params["limits"]["timeouts"][part]
     return job._replace(target=target._replace(limits=target.limits._replace(timeout=timeout)), reads=reads)
@@ -412,8 +413,10 @@ def _check_job(job: Job, number: int) -> Job:
     own = f"in.{check['name']}."
     reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
     reads |= {port: job.reads[port] for port in ("tree", PROTECTED_PORT) if port in job.reads}
-    sealed = {"limits": file_limits(params)}
-    target = job.target._replace(params={**check, **sealed}, limits=job.target.limits._replace(timeout=timeout))
+    own_limits = {**file_limits(params), CAGE: params["limits"].get(CAGES, {}).get(check["name"], {})}
+    target = job.target._replace(
+        params={**check, LIMITS: own_limits}, limits=job.target.limits._replace(timeout=timeout)
+    )
     return job._replace(target=target, reads=reads)
 
 

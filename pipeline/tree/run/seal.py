@@ -44,7 +44,7 @@ def sealed_paths(job: Job, walled: bool) -> list[str]:
 
 def file_limits(params: Mapping[str, Any]) -> dict[str, Any]:
     """The limits of a target about files, for one of several commands of it."""
-    return {name: params["limits"][name] for name in ("sealed", "truth", "cage") if name in params.get("limits", {})}
+    return {name: params["limits"][name] for name in ("sealed", "truth") if name in params.get("limits", {})}
 
 
 def arm_tripwire(paths: Iterable[str], hidden: bool) -> Tripwire:

@@ -10,7 +10,7 @@ from pipeline import spec_fields as fields
 from pipeline.core.graph import pattern_error
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Table, Values, checked_name
-from pipeline.tree.spec.model import Canary, CheckCommand, CheckoutCommand, ProtectKeys
+from pipeline.tree.spec.model import Canary, CheckCommand, CheckoutCommand, CommandDefaults, ProtectKeys
 from pipeline.tree.spec.sweep import COMMAND_FIELDS, COMMON_NAMES, read_command
 
 CHECK_NAMES = (*COMMON_NAMES, "output")
@@ -35,7 +35,7 @@ CANARY_FIELDS = (
 CHECK = Table(*COMMAND_FIELDS, *CANARY_FIELDS)
 
 
-def read_checks(item: Item, timeout: float | None) -> tuple[CheckCommand, ...]:
+def read_checks(item: Item, defaults: CommandDefaults) -> tuple[CheckCommand, ...]:
     found: list[CheckCommand] = []
     for name, each in item.pairs("checks"):
         what = f"checks: {checked_name(name, each, 'checks')}"
@@ -44,7 +44,7 @@ def read_checks(item: Item, timeout: float | None) -> tuple[CheckCommand, ...]:
         for field in CANARY_FIELDS:
             if field.key in keys and not is_canary:
                 keys.wrong(field.key, f"{field.key} is said of a canary; name in `cut:` which of its reads is cut")
-        command = read_command(keys, what, CANARY_NAMES if is_canary else CHECK_NAMES, timeout)
+        command = read_command(keys, what, CANARY_NAMES if is_canary else CHECK_NAMES, defaults)
         found.append(CheckCommand(name, command, _canary(keys, command) if is_canary else None))
     return tuple(found) or item.wrong("checks: there are none; give name: {run: …}, or leave the key out")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pipeline.core.cages import CageKeys
 from pipeline.core.graph import Leavings
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
@@ -91,6 +92,14 @@ class CheckoutCommand(NamedTuple):
     timeout: float | None
     uses: frozenset[str]
     line: int
+    cage: CageKeys = CageKeys()
+
+
+class CommandDefaults(NamedTuple):
+    """What a whole spec says of its commands."""
+
+    timeout: float | None = None
+    cage: CageKeys = CageKeys()
 
 
 class Blocks(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import spec_fields as fields
+from pipeline.core.cages import CAGE
 from pipeline.core.templates import parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
@@ -209,6 +210,7 @@ _OF_PROGRAMS = (
     Field("outage", Reader(_patterns, OUTAGE_TEXTS),
           "regular expressions for what it prints at its end when its service is out: a text, a list, or a mapping by "
           f"kind ({fields.quoted(OUTAGE_KINDS)}): [below](#patterns-of-an-outage)"),
+    *fields.cage_fields("that of the spec", "`full`"),
 )  # fmt: skip
 _PROGRAM_PRICE = Field("price", PRICES, f"{PRICE_HELP}; for programs that do not say what they cost")
 _ENDPOINT_PRICE = Field("price", PRICES, f"{PRICE_HELP}; without it, the cost is unknown")
@@ -296,8 +298,9 @@ def _backend(name: str, keys: tuple[Field, ...]) -> Table:
     return Table(Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True), *keys)
 
 
+PROGRAM_BACKENDS = ("command", *CLIENTS)
 # A recorded answer has its cost, which is not paid again.
-PAID_BACKENDS = ("command", *CLIENTS, "openai", "anthropic")
+PAID_BACKENDS = (*PROGRAM_BACKENDS, "openai", "anthropic")
 _ASKED = (*PAID_BACKENDS, "replay")
 _WITH_PROMPT = {name: (*keys, CONTEXT_TOKENS) if name in _ASKED else keys for name, keys in _FIELDS.items()}
 BACKENDS = {name: _backend(name, keys) for name, keys in _WITH_PROMPT.items()}
@@ -349,7 +352,10 @@ def _role(role: str, item: Item) -> dict[str, Any]:
     if name not in ROLE_BACKENDS[role]:
         hint = did_you_mean(name, ROLE_BACKENDS[role])
         named["backend"].wrong(f"{what}: backend '{cut_text(name)}' cannot be {role}{hint}")
-    read = KEYS_OF_ROLE.get((role, name), BACKENDS[name]).read(item, f"{what}: {name}", f"{what}: ").as_dict()
+    values = KEYS_OF_ROLE.get((role, name), BACKENDS[name]).read(item, f"{what}: {name}", f"{what}: ")
+    read = {key: value for key, value in values.as_dict().items() if key not in fields.CAGE_FIELDS}
+    if name in PROGRAM_BACKENDS and any(cage := fields.read_cage(values)):
+        read[CAGE] = cage.record
     used = {name for word in read.get("run", ()) for name in parse_template(word).names}
     if "model" in used and "model" not in read:
         item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")

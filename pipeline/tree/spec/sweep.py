@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any
 
 from pipeline import spec_fields as fields
+from pipeline.core.cages import TRUSTED
 from pipeline.core.templates import Template, parse_shell_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
@@ -24,6 +25,7 @@ from pipeline.tree.spec.model import (
     WHOLE,
     Cascade,
     CheckoutCommand,
+    CommandDefaults,
     HoldoutKeys,
     Sweep,
 )
@@ -41,14 +43,15 @@ SEED = "seed"  # in braces; or the name of a value in `configs:`, which then is 
 MOST_SEED = 2**31 - 1
 
 
-def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
+def read_sweep(item: Item, limit: int | None, defaults: CommandDefaults) -> Sweep:
     keys = SWEEP.read(item, "sweep")
+    defaults = defaults._replace(cage=fields.read_cage(keys).within(defaults.cage))
     mode, configs = keys["mode"], keys["configs"]
     if mode == PER_CONFIG and configs is None:
         item.wrong("sweep: mode per_config runs a command a config; say in `configs:` which there are")
     values = {name for config in configs or () for name in config} if mode == PER_CONFIG else set()
     names = (*COMMON_NAMES, SEED, *(CONFIG_NAMES if mode == PER_CONFIG else SWEEP_NAMES), *sorted(values))
-    run, command, judge = _sweep_commands(keys, names, timeout)
+    run, command, judge = _sweep_commands(keys, names, defaults)
     repeated = keys["blocks"]
     found = Sweep(command, mode, configs, limit, repeated, exclusive=keys["exclusive"], judge=judge)
     _check_whole(run, found)
@@ -61,30 +64,32 @@ def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
 
 
 def _sweep_commands(
-    keys: Values, names: Sequence[str], timeout: float | None
+    keys: Values, names: Sequence[str], defaults: CommandDefaults
 ) -> tuple[Item, CheckoutCommand, CheckoutCommand | None]:
     """The candidate's command, with its place, and the judge's where it is apart."""
     parts = [part for part in (ANSWER, JUDGE) if part in keys]
     if not parts:
         if "run" not in keys:
             keys.item.wrong("sweep: 'run' is missing; or give `answer:` and `judge:`, a judge apart from the judged")
-        return keys.at("run"), read_command(keys, "sweep", names, timeout), None
+        if defaults.cage.sandbox == TRUSTED:
+            keys.wrong("sandbox", "sandbox: trusted needs a judge apart: `answer:` and `judge:` in place of `run:`")
+        return keys.at("run"), read_command(keys, "sweep", names, defaults), None
     if len(parts) == 1:
         other = JUDGE if parts == [ANSWER] else ANSWER
         keys.wrong(parts[0], f"{parts[0]}: it needs `{other}:` beside it; give both, or `run:` alone")
-    for field in COMMAND_FIELDS:
+    for field in PLAIN_COMMAND_FIELDS:
         if field.key == "run" and "run" in keys:
             keys.wrong("run", "run: `answer:` and `judge:` are there in its place; drop it, or the two")
         if field.key in keys:
             keys.wrong(field.key, f"{field.key}: with a judge apart it stands in `answer:` or in `judge:`")
     answer, judge = (COMMAND.read(keys[part], f"sweep: {part}") for part in (ANSWER, JUDGE))
     own = [name for name in names if name != RESULTS]  # the judge writes them
-    answers = _command_of_two(answer, own, timeout, "where it has to write what it answers")
-    return answer.at("run"), answers, _command_of_two(judge, names, timeout, "with what it has to judge")
+    answers = _command_of_two(answer, own, defaults, "where it has to write what it answers")
+    return answer.at("run"), answers, _command_of_two(judge, names, defaults, "with what it has to judge")
 
 
-def _command_of_two(keys: Values, names: Iterable[str], timeout: float | None, folder: str) -> CheckoutCommand:
-    command = read_command(keys, keys.before.removesuffix(": "), [*names, ANSWERS], timeout)
+def _command_of_two(keys: Values, names: Iterable[str], defaults: CommandDefaults, folder: str) -> CheckoutCommand:
+    command = read_command(keys, keys.before.removesuffix(": "), [*names, ANSWERS], defaults)
     if ANSWERS not in command.uses:
         keys.wrong("run", f"run: it never names {{answers}}, the folder {folder}")
     return command
@@ -104,7 +109,7 @@ def _check_whole(run: Item, sweep: Sweep) -> None:
         run.wrong("sweep: run: a command for each config must name what it is about: {config_id}, or a value of it")
 
 
-def read_command(keys: Values, what: str, names: Iterable[str], timeout: float | None) -> CheckoutCommand:
+def read_command(keys: Values, what: str, names: Iterable[str], defaults: CommandDefaults) -> CheckoutCommand:
     reads = keys["reads"]
     if taken := {*reads} & {*names}:
         keys.wrong("reads", f"reads: {{{min(taken)}}} has a meaning of its own; give the port another name")
@@ -118,7 +123,8 @@ def read_command(keys: Values, what: str, names: Iterable[str], timeout: float |
                 where.wrong(f"{what}: '{{{name}}}' is not known here{did_you_mean(name, known)}")
     uses = frozenset(name for _, text in texts for name in text.names)
     fixed = {name: text for name, (text, _) in env.items()}
-    return CheckoutCommand(words, reads, fixed, passed, keys["timeout"] or timeout, uses, keys.at("run").line)
+    timeout, cage = keys["timeout"] or defaults.timeout, fields.read_cage(keys).within(defaults.cage)
+    return CheckoutCommand(words, reads, fixed, passed, timeout, uses, keys.at("run").line, cage)
 
 
 def _words(run: Item, what: str) -> tuple[dict[str, Any], list[Template]]:
@@ -186,7 +192,7 @@ def _value_name(name: str, item: Item) -> str:
 
 
 PORTS = fields.any_of(fields.TEXTS, fields.names_of(fields.TEXTS))
-COMMAND_FIELDS = (
+PLAIN_COMMAND_FIELDS = (
     Field("run", Reader(_words, fields.COMMAND_SCHEMA), needed=True, help=
           "a list of words, or one line for `/bin/sh`; it runs in the candidate's checkout"),
     Field("reads", Reader(paths_by_port, PORTS), default={}, help=
@@ -197,6 +203,7 @@ COMMAND_FIELDS = (
     Field("timeout", fields.SECONDS, without="none", help=
           "then it is ended with all that it started, and has failed"),
 )  # fmt: skip
+COMMAND_FIELDS = (*PLAIN_COMMAND_FIELDS, *fields.cage_fields("that of the spec", "that of the spec"))
 COMMAND = Table(*COMMAND_FIELDS)
 _CONFIG_ROWS = fields.list_of({"type": "object"}, minItems=1, maxItems=MOST_CONFIGS)
 SWEEP = Table(
@@ -227,7 +234,7 @@ SWEEP = Table(
         "then": {"required": ["configs"]},
         "oneOf": [
             {"required": ["run"]},
-            {"required": [ANSWER, JUDGE], "properties": {field.key: False for field in COMMAND_FIELDS}},
+            {"required": [ANSWER, JUDGE], "properties": {field.key: False for field in PLAIN_COMMAND_FIELDS}},
         ],
     },
 )  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
+from pipeline.core.cages import CAGE
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
@@ -169,4 +170,11 @@ def command_files(command: CheckoutCommand, prefix: str = "in") -> dict[str, Pat
 
 
 def command_params(command: CheckoutCommand) -> dict[str, Any]:
-    return {**command.words, "env": dict(command.env), "pass": [*command.passed]}
+    """What the result of a command depends on."""
+    cage = command.cage.recipe
+    return {**command.words, "env": dict(command.env), "pass": [*command.passed], **({CAGE: cage} if cage else {})}
+
+
+def cage_limits(command: CheckoutCommand) -> dict[str, Any]:
+    """The limit that says all of a command's cage; empty where the spec says nothing."""
+    return {CAGE: record} if (record := command.cage.record) else {}

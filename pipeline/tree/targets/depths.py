@@ -9,10 +9,11 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pipeline.core.cages import CAGE
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
 from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, GIVEN, MANUAL, NONE, PATCHES, ROLES, Params
-from pipeline.tree.targets.builder import Paths, TargetBuilder, command_files, command_params
+from pipeline.tree.targets.builder import Paths, TargetBuilder, cage_limits, command_files, command_params
 
 _TREE = "{tree}"
 
@@ -37,7 +38,7 @@ def _module_folders(env: Mapping[str, str]) -> Iterator[str]:
 
 
 # Keys of a role that say how it is asked, and do not change the answer.
-ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass", "outage")
+ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass", "outage", CAGE)
 # What is read of the usage is no part of the answer; the other paths count since they always did.
 ASIDE_USAGE = ("cached_tokens", "cache_write_tokens")
 # Keys of a role that name files: these count by contents.
@@ -192,7 +193,7 @@ def _test_limits(draft: TargetBuilder, coder: Params) -> dict[str, Any]:
     }
     reads = {**files, **{port: [path] for port, path in draft.protected_reads.items()}}
     tests = {"command": command_params(draft.tests), "reads": reads, "timeout": draft.tests.timeout}
-    return {"tests": {**tests, "rounds": rounds}}
+    return {"tests": {**tests, "rounds": rounds, **cage_limits(draft.tests)}}
 
 
 def _lasting(role: Params) -> dict[str, Any]:

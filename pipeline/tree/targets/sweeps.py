@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipeline.core.cages import CAGES
 from pipeline.core.graph import Target
 from pipeline.tree.rules.positions import FIRST_PART, HOLDOUT_PART, REST_PART, ROOT, EvalSlot, NodePlace
 from pipeline.tree.spec.model import (
@@ -22,7 +23,7 @@ from pipeline.tree.spec.model import (
     HoldoutKeys,
     Params,
 )
-from pipeline.tree.targets.builder import Paths, TargetBuilder, command_files, command_params
+from pipeline.tree.targets.builder import Paths, TargetBuilder, cage_limits, command_files, command_params
 
 DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
 
@@ -65,12 +66,16 @@ class SweepPart(NamedTuple):
 
     @property
     def seal_limits(self) -> dict[str, Any]:
-        """Limits about files, and the time limit of each of two commands."""
+        """Limits about files and cages, and the time limit of each of two commands."""
         sweep = self.draft.spec.sweep
         hidden = self.draft.truth_limits(self.reads) if self.name == HOLDOUT_PART else self.draft.seal_limits
-        if sweep.judge is None or self.draft.spec.dry_run:
+        if self.draft.spec.dry_run:
             return {**hidden}
-        return {**hidden, "timeouts": {ANSWER: sweep.command.timeout, JUDGE: sweep.judge.timeout}}
+        if sweep.judge is None:
+            return {**hidden, **cage_limits(sweep.command)}
+        cages = {part: command.cage.record for part, command in zip((ANSWER, JUDGE), sweep.commands, strict=True)}
+        cages = {CAGES: cages} if any(cages.values()) else {}
+        return {**hidden, "timeouts": {ANSWER: sweep.command.timeout, JUDGE: sweep.judge.timeout}, **cages}
 
     @property
     def _command_reads(self) -> dict[str, Paths]:
@@ -98,7 +103,8 @@ class SweepPart(NamedTuple):
 def test_target(draft: TargetBuilder, where: EvalSlot | NodePlace, tests: CheckoutCommand) -> Target:
     """Tests a slot; or the root, whose tests must pass before anything is paid for."""
     reads = {"tree": draft.at.of_position(where, "tree.txt"), **command_files(tests), **draft.protected_reads}
-    params = command_params(tests) | ({"limits": draft.seal_limits} if draft.seal_limits else {})
+    own = {**draft.seal_limits, **cage_limits(tests)}
+    params = command_params(tests) | ({"limits": own} if own else {})
     limits = draft.limits(where, tests.timeout)
     return draft.target(f"{where}.test", "test", reads, _step_files(draft, where, "test"), params, limits, tests.line)
 
@@ -109,7 +115,7 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     reads: dict[str, Paths] = {"tree": draft.at.of_position(where, "tested.txt" if draft.tests else "tree.txt")}
     reads |= {f"in.{each.name}.{port}": paths for each in draft.checks for port, paths in each.command.reads.items()}
     timeouts = [each.command.timeout for each in draft.checks]
-    params = {
+    params: dict[str, Any] = {
         "checks": [
             {"name": each.name, "canary": each.canary and each.canary._asdict(), **command_params(each.command)}
             for each in draft.checks
@@ -117,6 +123,9 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
         "pass": sorted({name for each in draft.checks for name in each.command.passed}),
         "limits": {"timeouts": timeouts, **draft.seal_limits},
     }
+    cages = {each.name: each.command.cage.record for each in draft.checks}
+    if any(cages.values()):
+        params["limits"][CAGES] = cages
     runs = (1 + (each.canary.cuts if each.canary else 0) for each in draft.checks)
     longest = [limit * count for limit, count in zip(timeouts, runs, strict=True) if limit is not None]
     limits = draft.limits(where, sum(longest) if None not in timeouts else None)

@@ -1,0 +1,71 @@
+"""Words of a spec about the cage of a command: its grade, its network, its limits, what is visible in it.
+
+plain     nothing holds it but limits
+landlock  it reads what is visible and writes to its own folders; no sockets
+isolated  a machine of its own, in which there is nothing but that
+trusted   isolated, and what it answers is judged by a command that runs none of its code
+auto      the strongest of these that the machine has"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+PLAIN, LANDLOCK, ISOLATED, TRUSTED, AUTO = "plain", "landlock", "isolated", "trusted", "auto"
+GRADES = (PLAIN, LANDLOCK, ISOLATED, TRUSTED)  # the weakest first
+NO_NETWORK, LOCAL, FULL = "none", "local", "full"
+NETWORKS = (NO_NETWORK, LOCAL, FULL)
+# Keys of limits, in params that are no part of a recipe: of a command, and of several by name.
+CAGE, CAGES = "cage", "cages"
+
+
+class CageKeys(NamedTuple):
+    """The cage of a command as a spec has it; empty where it says nothing.
+
+    `line`: where its grade is named, or its network.  `judged`: a judge apart scores what it answers."""
+
+    sandbox: str = ""
+    network: str = ""
+    limits: Mapping[str, float] = {}
+    visible: tuple[str, ...] = ()
+    line: int = 0
+    judged: bool = False
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> CageKeys:
+        return cls(**record)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What is said, as it stands in the limits of a target."""
+        return {name: value for name, value in self._asdict().items() if value}
+
+    @property
+    def is_named(self) -> bool:
+        """Check if a grade stands there that must be had; `plain` can be had everywhere."""
+        return self.sandbox in (LANDLOCK, ISOLATED, TRUSTED)
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What a result depends on: a grade and a network that were asked for, and not what a machine happens to have."""
+        grade = {"sandbox": self.sandbox} if self.is_named else {}
+        return {**grade, **({"network": self.network} if self.network else {})}
+
+    def within(self, outer: CageKeys) -> CageKeys:
+        """The same, with what a whole run says where this says nothing."""
+        named = self if self.sandbox or self.network else outer
+        return CageKeys(
+            self.sandbox or outer.sandbox,
+            self.network or outer.network,
+            {**outer.limits, **self.limits},
+            tuple(dict.fromkeys((*outer.visible, *self.visible))),
+            named.line,
+        )
+
+
+def cages_in(limits: Mapping[str, Any]) -> Iterator[CageKeys]:
+    """The cages that the limits of a target name: of its command, of several, of the roles that it asks."""
+    records = [limits[CAGE]] if CAGE in limits else []
+    records += [*limits.get(CAGES, {}).values()]
+    records += [role[CAGE] for role in limits.values() if isinstance(role, dict) and CAGE in role]
+    return map(CageKeys.of, records)
