@@ -15,10 +15,12 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
+from subprocess import Popen
 from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
@@ -26,7 +28,7 @@ from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRU
 from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CappedLog, Group, Limits, Watch, limit_of_signal, limiting_shell, supervise
-from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor
+from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor, Starter
 
 
 class Cage(NamedTuple):
@@ -67,28 +69,39 @@ class Cage(NamedTuple):
 def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: Group | None) -> Iterator[Launch]:
     """Give, for the block, how to start a command in its cage.  OSError, as of `Popen`, if there is no such program."""
     require_program(words[0], env, cage.folder)
-    inner = [*limiting_shell(cage.limits), *words]
-    outer = group.joining_shell if group else []
+    with _walled(cage, [*limiting_shell(cage.limits), *words], words, env) as launch:
+        if group:
+            call = partial(_admit, group, launch.call)
+            launch = launch._replace(words=[*group.waiting_shell, *launch.words], call=call)
+        yield launch
+
+
+def _admit(group: Group, call: Callable[[Starter], Popen[bytes]], start: Starter) -> Popen[bytes]:
+    return group.admit(lambda: call(start))
+
+
+@contextmanager
+def _walled(cage: Cage, inner: Sequence[str], words: Sequence[str], env: Mapping[str, str]) -> Iterator[Launch]:
+    """Give how to start `inner`, in which `words` are, with what walls its cage has."""
     if not cage.is_walled:
-        yield Launch([*outer, *inner], env, cage.folder)
+        yield Launch(inner, env, cage.folder)
         return
     env = _cage_environment(cage, env)
     with ExitStack() as stack:
         if cage.grade == LANDLOCK:
-            joins = dict.fromkeys(group.doors if group else (), kernel.write_access())
-            fd = kernel.open_ruleset(_landlock_rules(cage, words, env) | joins)
+            fd = kernel.open_ruleset(_landlock_rules(cage, words, env))
             stack.callback(os.close, fd)
             families = (kernel.INET, kernel.INET6) if cage.network == FULL else ()
             program = kernel.filter_program(families, lasting=False)
             call = partial(kernel.run_limited, ruleset=fd, program=program, capabilities=_capabilities(kernel.ALL))
-            yield Launch([*outer, *inner], env, cage.folder, call=call)
+            yield Launch(inner, env, cage.folder, call=call)
             return
         networked = [] if cage.network == NO_NETWORK else [kernel.INET, kernel.INET6]
         program = kernel.filter_program([kernel.UNIX, *networked], cage.nested)
         rules, status = (stack.enter_context(_memory_file(content)) for content in (program, b""))
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
-        yield Launch([*outer, *wrapped, "--", *inner], env, "/", fds, status=fds[1])
+        yield Launch([*wrapped, "--", *inner], env, "/", fds, status=fds[1])
 
 
 def _capabilities(which: Sequence[int]) -> Sequence[int]:
@@ -118,6 +131,16 @@ def fault_of(status: int, code: int) -> str:
         return ""
     said = os.pread(status, 4096, 0).decode(errors="replace")
     return "" if "exit-code" in said else "bubblewrap could not make the cage"
+
+
+_FIRST_PROCESS = re.compile(rb'"child-pid": *([0-9]+)')
+
+
+def _await_namespace(status: int) -> None:
+    """Wait for the end of all that was in a cage: bubblewrap goes a moment before, and leaves the rest to us."""
+    if status >= 0 and (found := _FIRST_PROCESS.search(os.pread(status, 4096, 0))):
+        with suppress(ChildProcessError):
+            os.waitpid(int(found[1]), 0)
 
 
 def run_caged(
@@ -152,6 +175,7 @@ def run_caged(
                 processes.end(child)
                 raise
             processes.reap(child)
+            _await_namespace(launch.status)
             fault = fault_of(launch.status, child.returncode)
         if group:
             group.end_members()  # one may hold the pipe
@@ -183,6 +207,7 @@ _SYSTEM = (
     *("/sys/devices/system/cpu", "/run/current-system"),
 )
 _KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
+_SETTINGS = tuple(f"/proc/{name}" for name in ("sys", "fs", "driver", "scsi", "acpi", "dynamic_debug", "mtrr"))
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # Folders of a prefix, where the prefix itself holds more than programs, as ~/.local does.
 _OF_PREFIX = ("bin", "lib", "lib64", "libexec", "include")
@@ -254,10 +279,16 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _system_secrets() -> tuple[str, ...]:
-    """Files of the system that are not for everybody: whoever is root inside could read them."""
-    found = ["/etc/ssl/private", "/etc/ssh"]
-    with suppress(OSError), os.scandir("/etc") as entries:
-        found += [each.path for each in entries if not each.is_symlink() and not each.stat().st_mode & 0o004]
+    """Files and folders of the system that are not for everybody: whoever is root inside could read them."""
+    found, left = ["/etc/ssh"], ["/etc"]
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as entries:
+            for each in entries:
+                mode = each.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode) and mode & 0o005 == 0o005:
+                    left.append(each.path)
+                elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & 0o004):
+                    found.append(each.path)
     return tuple(path for path in found if os.path.exists(path))
 
 
@@ -310,7 +341,7 @@ def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
         while len(above) > 1 and above not in kept:
             above = os.path.dirname(above)
         around = kept.get(above, "")
-        if how == around or (how == HIDE and around in ("", OWN)):
+        if how == around != OWN or (how == HIDE and around in ("", OWN)):  # one's own in one's own has to be made
             continue
         kept[path] = how
     return kept
@@ -347,6 +378,8 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
     unshared = [*UNSHARED, *(() if cage.network == FULL else ("--unshare-net",))]
     made = [bubblewrap().found, *unshared, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--hostname", "coppice", "--proc", "/proc", "--dev", "/dev"]
+    if kernel.is_root():  # whose numbers are root's inside, too: the settings of the whole machine would be its own
+        made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
     for path, how in seen_paths(cage, words, env).items():
         made += [*size, "--tmpfs", path] if how == OWN else _mount_words(path, how)

@@ -90,13 +90,13 @@ _X86 |= {"request_key": 249, "bpf": 321, "perf_event_open": 298, "userfaultfd": 
 _X86 |= {"kexec_file_load": 320, "init_module": 175, "finit_module": 313, "delete_module": 176, "syslog": 103}
 _X86 |= {"open_by_handle_at": 304, "fanotify_init": 300, "mount": 165, "umount2": 166, "pivot_root": 155}
 _X86 |= {"unshare": 272, "setns": 308, "chroot": 161, "clone": 56, "ioctl": 16, "socket": 41, "shmget": 29}
-_X86 |= {"msgget": 68, "semget": 64, "mq_open": 240, "iopl": 172, "ioperm": 173, "modify_ldt": 154}
+_X86 |= {"msgget": 68, "semget": 64, "mq_open": 240, "iopl": 172, "ioperm": 173, "modify_ldt": 154, "prlimit64": 302}
 _ARM = {"ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "keyctl": 219, "add_key": 217}
 _ARM |= {"request_key": 218, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "kexec_load": 104}
 _ARM |= {"kexec_file_load": 294, "init_module": 105, "finit_module": 273, "delete_module": 106, "syslog": 116}
 _ARM |= {"open_by_handle_at": 265, "fanotify_init": 262, "mount": 40, "umount2": 39, "pivot_root": 41}
 _ARM |= {"unshare": 97, "setns": 268, "chroot": 51, "clone": 220, "ioctl": 29, "socket": 198, "shmget": 194}
-_ARM |= {"msgget": 186, "semget": 190, "mq_open": 180}
+_ARM |= {"msgget": 186, "semget": 190, "mq_open": 180, "prlimit64": 261}
 _MACHINES = {
     "x86_64": _Machine(0xC000003E, {**_X86, **_EVERYWHERE}),
     "aarch64": _Machine(0xC00000B7, {**_ARM, **_EVERYWHERE}),
@@ -124,7 +124,8 @@ _NUMBER, _AUDIT, _FIRST_ARGUMENT = 0, 4, 16  # places in what is told of a call
 def filter_program(families: Iterable[int], nested: bool = False, lasting: bool = True) -> bytes:
     """The filter of a command that may open sockets of these families; empty for a processor that we do not know.
 
-    `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, too."""
+    `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, and limits for other
+    processes, which it only sees where it has no namespaces."""
     machine = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
     if machine is None:
         return b""
@@ -136,6 +137,9 @@ def filter_program(families: Iterable[int], nested: bool = False, lasting: bool 
     if not nested:  # flags of clone3 are out of the filter's sight: without it, programs use clone
         code += [_step(_EQUAL, machine.numbers["clone3"], 0, 1), _fail(_ENOSYS)]
         code += _of_call(machine.numbers["clone"], [_argument(0), _step(_ANY_BIT, _NEW_NAMESPACE, 0, 1), _fail(_EPERM)])
+    if not lasting:
+        others = [_argument(0), _step(_EQUAL, 0, 1, 0), _fail(_EPERM)]
+        code += _of_call(machine.numbers["prlimit64"], others)
     typing = [_argument(1), _step(_EQUAL, _TIOCSTI, 1, 0), _step(_EQUAL, _TIOCLINUX, 0, 1), _fail(_EPERM)]
     code += _of_call(machine.numbers["ioctl"], typing)
     code += _of_call(machine.numbers["socket"], _socket_steps({*families}))

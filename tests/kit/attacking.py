@@ -33,10 +33,10 @@ from pipeline.store.folders import delete_tree
 KEY = "ATTACK_KEY"
 # What each attack that runs into a limit runs into.
 LIMITS = {
-    "memory": Limits(memory=96 * MB),
+    "memory": Limits(memory=48 * MB),
     "processes": Limits(processes=40),
     "file_size": Limits(file_size=2 * MB),
-    "output": Limits(output=16 * MB),
+    "output": Limits(output=4 * MB),
     "log": Limits(log=MB),
     "cpu": Limits(cpu=0.3),
     "files": Limits(files=100),
@@ -252,10 +252,9 @@ def snapshot(base: str) -> dict[str, tuple[object, ...]]:
     """All files outside of the cage: mode, time, names, attributes, content."""
     found: dict[str, tuple[object, ...]] = {}
     for top in ("home", "venv", "project", "checkouts/other", "data", "outside"):
-        for folder, _, names in os.walk(f"{base}/{top}"):
-            for name in names:
-                path = f"{folder}/{name}"
-                found[path.removeprefix(f"{base}/")] = _look_at(path)
+        for folder, inner, names in os.walk(f"{base}/{top}"):
+            found |= {f"{folder}/{name}".removeprefix(f"{base}/"): (os.lstat(f"{folder}/{name}").st_mode,) for name in inner}
+            found |= {f"{folder}/{name}".removeprefix(f"{base}/"): _look_at(f"{folder}/{name}") for name in names}
     return found
 
 
@@ -350,9 +349,8 @@ class Trial:
             before = snapshot(self.base)
             exited = self.run(together)
             first, left = self.said(), daemons(self.around.token)
-            after = changed(before, snapshot(self.base))
             self.run(twice, 2)
-            again = self.said()
+            again, after = self.said(), changed(before, snapshot(self.base))
         if lost := set(together) - first.keys():
             raise RuntimeError(f"{sorted(lost)} said nothing: {exited}\n{Path(self.log).read_text()[-2000:]}")
         for name in together:
@@ -428,7 +426,7 @@ class Trial:
         if "mistake" in said:
             raise RuntimeError(f"{name}: {said['mistake']}")
         detail = f"{ended} {said} {left}"
-        if left or said.get("got") == HARM:
+        if left or (said.get("got") == HARM and not ended.limit):
             self.results[name] = Result(OPEN, detail)
         elif "error" in said:
             self.results[name] = Result(REFUSED, detail)

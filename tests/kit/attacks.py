@@ -141,7 +141,7 @@ def coordinator_files(w: World) -> Tried:
     return read(f"/proc/{w.coordinator}/fd/{w.coordinator_file}")
 
 
-@attack("keys", "reads the environment of the guard", "contained refused refused")
+@attack("keys", "reads the environment of the guard", "contained/refused refused refused")
 def guard_environ(w: World) -> Tried:
     return read(f"/proc/{w.guard}/environ")
 
@@ -151,7 +151,7 @@ def sibling_environ(w: World) -> Tried:
     return read(f"/proc/{w.sibling}/environ")
 
 
-@attack("keys", "reads the environment of another process of the user", "open refused refused")
+@attack("keys", "reads the environment of another process of the user", "open/refused refused refused")
 def bystander_environ(w: World) -> Tried:
     return read(f"/proc/{victim(w)}/environ")
 
@@ -163,7 +163,7 @@ def bystander_memory(w: World) -> Tried:
         return file.read(4096)
 
 
-@attack("keys", "reads the memory of another process by process_vm_readv", "open refused refused", system="Yama")
+@attack("keys", "reads the memory of another process by process_vm_readv", "open/refused refused refused", system="Yama")
 def process_vm_readv(w: World) -> Tried:
     here = ctypes.create_string_buffer(4096)
     local = struct.pack("QQ", ctypes.addressof(here), 4096)
@@ -172,18 +172,18 @@ def process_vm_readv(w: World) -> Tried:
     return here.raw
 
 
-@attack("keys", "opens a file that another process has open", "open refused refused")
+@attack("keys", "opens a file that another process has open", "open/refused refused refused")
 def bystander_files(w: World) -> Tried:
     return read(f"/proc/{victim(w)}/fd/0")
 
 
-@attack("keys", "takes an open file from another process by pidfd_getfd", "open refused refused", system="Yama")
+@attack("keys", "takes an open file from another process by pidfd_getfd", "open/refused refused refused", system="Yama")
 def pidfd_getfd(w: World) -> Tried:
     fd = call(438, os.pidfd_open(victim(w)), 0, 0)
     return os.pread(fd, 4096, 0)
 
 
-@attack("keys", "attaches to another process by ptrace", "open refused refused", system="Yama")
+@attack("keys", "attaches to another process by ptrace", "open/refused refused refused", system="Yama")
 def ptrace(w: World) -> Tried:
     return reach(101, 0x4206, victim(w), 0, 0)
 
@@ -208,7 +208,7 @@ def inherited_files(w: World) -> Tried:
     return HARM if w.inherited else None
 
 
-@attack("keys", "dumps its own core, or has others dump theirs", "refused refused refused")
+@attack("keys", "dumps its own core, or has others dump theirs", "open refused refused")
 def core_dump(w: World) -> Tried:
     if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
         raise PermissionError(EPERM, "no core files")
@@ -306,7 +306,7 @@ def by_own_root(w: World) -> Tried:
     append(f"/proc/self/root{own(w)}")
 
 
-@attack("writing", "goes out by /proc/1/root", "refused/open refused refused")
+@attack("writing", "goes out by /proc/1/root", "refused refused refused")
 def by_first_root(w: World) -> Tried:
     append(f"/proc/1/root{own(w)}")
 
@@ -316,7 +316,7 @@ def by_coordinators_root(w: World) -> Tried:
     append(f"/proc/{w.coordinator}/root{own(w)}")
 
 
-@attack("writing", "goes out by the working folder of another process", "open refused refused")
+@attack("writing", "goes out by the working folder of another process", "open/refused refused refused")
 def by_working_folder(w: World) -> Tried:
     append(f"/proc/{victim(w)}/cwd/{w.name}/file")
 
@@ -342,7 +342,7 @@ def replace_checkout(w: World) -> Tried:
     return HARM
 
 
-@attack("writing", "mounts a folder of its own over one outside", "refused/open refused refused")
+@attack("writing", "mounts a folder of its own over one outside", "refused refused refused")
 def mount_over(w: World) -> Tried:
     call(165, b".\0", os.path.dirname(own(w)).encode(), None, 4096, None)
     call(166, os.path.dirname(own(w)).encode(), 2)
@@ -431,18 +431,18 @@ secret("the store", "project/runs/.store/aa/entry", "store_read")
 secret("the checkout of another candidate", "checkouts/other/secret", "other_code")
 
 
-@attack("reading", "reads what is sealed in a folder that it may read", "open refused contained")
+@attack("reading", "reads what is sealed in a folder that it may read", "open refused refused")
 def sealed_data(w: World) -> Tried:
     return read(f"{w.data}/sealed/truth")
 
 
-@attack("reading", "reads it by a link", "open refused contained")
+@attack("reading", "reads it by a link", "open refused refused")
 def sealed_by_link(w: World) -> Tried:
     os.symlink(f"{w.data}/sealed", "sealed")
     return read("sealed/truth")
 
 
-@attack("reading", "reads it by a path with `..` in it", "open refused contained")
+@attack("reading", "reads it by a path with `..` in it", "open refused refused")
 def sealed_by_parent(w: World) -> Tried:
     return read(f"{w.data}/open/../sealed/truth")
 
@@ -452,7 +452,7 @@ def secret_by_root(w: World) -> Tried:
     return read(f"/proc/self/root{w.base}/home/.ssh/id")
 
 
-@attack("reading", "reads /etc/shadow", "refused/open refused refused/contained")
+@attack("reading", "reads /etc/shadow", "refused/open refused contained/refused")
 def shadow(w: World) -> Tried:
     with open("/etc/shadow", "rb", buffering=0) as file:
         return HARM if os.fstat(file.fileno()).st_size else None
@@ -475,17 +475,17 @@ def deep_in_etc(w: World) -> Tried:
     return HARM
 
 
-@attack("reading", "reads the disk itself", "refused/open refused refused")
+@attack("reading", "reads the disk itself", "refused refused refused")
 def raw_disk(w: World) -> Tried:
     return HARM if os.read(os.open(w.disk, os.O_RDONLY), 16) else None
 
 
-@attack("reading", "reads messages of the kernel", "open refused refused", system="dmesg_restrict")
+@attack("reading", "reads messages of the kernel", "refused refused refused", system="dmesg_restrict")
 def kernel_messages(w: World) -> Tried:
     return HARM if call(103, 10, None, 0) >= 0 else None
 
 
-@attack("reading", "has a setuid program read for it", "open refused refused", system="who runs the tests")
+@attack("reading", "has a setuid program read for it", "open/refused refused refused", system="who runs the tests")
 def setuid_program(w: World) -> Tried:
     source, sink = os.pipe()
     if pid := os.fork():
@@ -538,7 +538,7 @@ def limit_coordinator(w: World) -> Tried:
 @attack(
     "processes",
     "slows another process down by its priority",
-    "open open refused",
+    "open open/refused refused",
     "Landlock does not restrict priorities; they cost time alone",
 )
 def slow_process(w: World) -> Tried:
@@ -548,7 +548,7 @@ def slow_process(w: World) -> Tried:
 @attack(
     "processes",
     "binds another process to one processor",
-    "open open refused",
+    "open open/refused refused",
     "Landlock does not restrict it; it costs time alone",
 )
 def bind_process(w: World) -> Tried:
@@ -705,7 +705,7 @@ def terminal(w: World) -> Tried:
         file.write(w.token)
 
 
-@attack("network", "types into the user's terminal", "refused/open refused refused", system="legacy_tiocsti")
+@attack("network", "types into the user's terminal", "refused refused refused", system="legacy_tiocsti")
 def type_into_terminal(w: World) -> Tried:
     fd = os.open(w.terminal, os.O_RDWR | os.O_NOCTTY)
     fcntl.ioctl(fd, 0x5412, b"x")
@@ -813,12 +813,12 @@ def io_uring(w: World) -> Tried:
     return reach(425, 1, ctypes.create_string_buffer(120))
 
 
-@attack("kernel", "loads a program of BPF", "refused/open refused refused", system="the kernel")
+@attack("kernel", "loads a program of BPF", "refused refused refused", system="the kernel")
 def bpf(w: World) -> Tried:
     return reach(321, 0, ctypes.create_string_buffer(struct.pack("IIII", 2, 4, 4, 1), 72), 72)
 
 
-@attack("kernel", "handles page faults by userfaultfd", "refused/open refused refused", system="the kernel")
+@attack("kernel", "handles page faults by userfaultfd", "refused refused refused", system="the kernel")
 def userfaultfd(w: World) -> Tried:
     return reach(323, 0)
 
@@ -853,12 +853,12 @@ def clone3(w: World) -> Tried:
     return HARM
 
 
-@attack("kernel", "opens a tree of mounts", "refused/open refused refused")
+@attack("kernel", "opens a tree of mounts", "refused refused refused")
 def open_tree(w: World) -> Tried:
     return reach(428, -100, b"/\0", 1)
 
 
-@attack("kernel", "goes into a namespace of another process", "refused/open refused refused")
+@attack("kernel", "goes into a namespace of another process", "refused refused refused")
 def setns(w: World) -> Tried:
     return reach(308, os.open(f"/proc/{victim(w)}/ns/uts", os.O_RDONLY), 0)
 
@@ -913,7 +913,7 @@ def int80(number: int, *words: int) -> int:
 
 @attack("exhaustion", "takes memory", "open contained contained", alone="memory")
 def take_memory(w: World) -> Tried:
-    kept = [bytearray(b"x" * MB) for _ in range(160)]
+    kept = [bytearray(b"x" * MB) for _ in range(72)]
     time.sleep(0.3)
     return HARM if kept else None
 
@@ -921,12 +921,12 @@ def take_memory(w: World) -> Tried:
 @attack("exhaustion", "takes memory as files in /tmp", "open refused refused", alone="memory")
 def take_memory_in_files(w: World) -> Tried:
     with open(f"/tmp/{w.token}.large", "wb") as file:
-        for _ in range(80):
+        for _ in range(40):
             file.write(b"x" * MB)
     return HARM
 
 
-@attack("exhaustion", "starts processes without end", "open contained/refused refused/refused", alone="processes")
+@attack("exhaustion", "starts processes without end", "open refused refused", alone="processes")
 def fork_bomb(w: World) -> Tried:
     for _ in range(60):
         if os.fork() == 0:
@@ -955,7 +955,7 @@ def sparse_file(w: World) -> Tried:
 
 @attack("exhaustion", "fills the disk", "open contained contained", alone="output")
 def fill_disk(w: World) -> Tried:
-    for n in range(40):
+    for n in range(20):
         with open(f"fill{n}", "wb") as file:
             file.write(b"x" * MB)
         time.sleep(0.01)
@@ -965,7 +965,7 @@ def fill_disk(w: World) -> Tried:
 
 @attack("exhaustion", "takes all files of the disk", "open contained contained", alone="output")
 def many_files(w: World) -> Tried:
-    for n in range(6000):
+    for n in range(4000):
         os.close(os.open(f"many{n}", os.O_CREAT | os.O_WRONLY))
     time.sleep(0.3)
     return HARM
@@ -995,7 +995,7 @@ def open_files(w: World) -> Tried:
 def deep_folders(w: World) -> Tried:
     os.mkdir("deep")
     os.chdir("deep")
-    for _ in range(1500):
+    for _ in range(60):
         os.mkdir("d" * 100)
         os.chdir("d" * 100)
 
