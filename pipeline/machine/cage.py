@@ -17,7 +17,7 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from subprocess import Popen
@@ -70,14 +70,16 @@ def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: G
     """Give, for the block, how to start a command in its cage.  OSError, as of `Popen`, if there is no such program."""
     require_program(words[0], env, cage.folder)
     with _walled(cage, [*limiting_shell(cage.limits), *words], words, env) as launch:
-        if group:
-            call = partial(_admit, group, launch.call)
-            launch = launch._replace(words=[*group.waiting_shell, *launch.words], call=call)
-        yield launch
+        yield _grouped(launch, group) if group else launch
 
 
-def _admit(group: Group, call: Callable[[Starter], Popen[bytes]], start: Starter) -> Popen[bytes]:
-    return group.admit(lambda: call(start))
+def _grouped(launch: Launch, group: Group) -> Launch:
+    """The same, as a member of control groups before it does anything."""
+
+    def call(start: Starter) -> Popen[bytes]:
+        return group.admit(lambda: launch.call(start))
+
+    return launch._replace(words=[*group.waiting_shell, *launch.words], call=call)
 
 
 @contextmanager

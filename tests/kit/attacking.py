@@ -1,4 +1,4 @@
-"""Does the attacks of the table in a cage of one grade, and says as JSON what came of each: `attacking.py GRADE FOLDER`.
+"""Does the attacks in a cage of one grade, and says as JSON what came of each: `attacking.py GRADE FOLDER`.
 
 It is a coordinator in small: it has a key, commands of its own and a guard, and around it is what a user has: a home,
 a project, services, other processes.  Whatever an attack says, it counts what is found outside afterwards."""
@@ -24,23 +24,25 @@ from typing import Any, NamedTuple
 
 from kit import attacks
 from kit.attacks import ATTACKS, CONTAINED, HARM, MB, OPEN, REFUSED
+from pipeline.core.cages import FULL, PLAIN, CageKeys
 from pipeline.machine.cage import Cage
-from pipeline.machine.grades import PLAIN, resolve_network
+from pipeline.machine.grades import lacking, resolve_network
 from pipeline.machine.limits import Limits
 from pipeline.machine.process import Exit, Processes, children_of
 from pipeline.store.folders import delete_tree
 
 KEY = "ATTACK_KEY"
+NO_LIMITS = Limits()
 # What each attack that runs into a limit runs into.
 LIMITS = {
     "memory": Limits(memory=48 * MB),
     "processes": Limits(processes=40),
     "file_size": Limits(file_size=2 * MB),
-    "output": Limits(output=4 * MB),
+    "output": Limits(output=2 * MB),
     "log": Limits(log=MB),
     "cpu": Limits(cpu=0.3),
     "files": Limits(files=100),
-    "-": Limits(),
+    "-": NO_LIMITS,
 }
 FILES = {
     "home": (".bashrc", ".ssh/authorized_keys", ".ssh/id", ".netrc", ".config/systemd/user/y.service"),
@@ -253,13 +255,15 @@ def snapshot(base: str) -> dict[str, tuple[object, ...]]:
     found: dict[str, tuple[object, ...]] = {}
     for top in ("home", "venv", "project", "checkouts/other", "data", "outside"):
         for folder, inner, names in os.walk(f"{base}/{top}"):
-            found |= {f"{folder}/{name}".removeprefix(f"{base}/"): (os.lstat(f"{folder}/{name}").st_mode,) for name in inner}
-            found |= {f"{folder}/{name}".removeprefix(f"{base}/"): _look_at(f"{folder}/{name}") for name in names}
+            for path in (f"{folder}/{name}" for name in (*inner, *names)):
+                found[path.removeprefix(f"{base}/")] = _look_at(path)
     return found
 
 
 def _look_at(path: str) -> tuple[object, ...]:
     status = os.lstat(path)
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode,)
     content = ""
     if stat.S_ISREG(status.st_mode):
         with suppress(PermissionError):
@@ -319,19 +323,19 @@ class Trial:
         os.chdir(f"{base}/project")
         self.processes = Processes(["x"])
 
-    def cage(self, limits: Limits) -> Cage:
+    def cage(self, limits: Limits, network: str = "") -> Cage:
         if self.grade == PLAIN:
             return Cage(PLAIN)
-        data, network = f"{self.base}/data", resolve_network("", self.grade)
+        data, network = f"{self.base}/data", resolve_network(network, self.grade)
         hidden = (f"{self.base}/project/runs/.store", f"{data}/sealed")
         places = (self.checkout, f"{self.base}/output")
         return Cage(self.grade, network, limits, self.checkout, places, (data,), hidden)
 
-    def run(self, names: Sequence[str], number: int = 1, limits: Limits = Limits()) -> Exit:
+    def run(self, names: Sequence[str], number: int = 1, limits: Limits = NO_LIMITS, network: str = "") -> Exit:
         """Try attacks in one command; what they say is in a file of the checkout."""
         words = [sys.executable, "-I", "-S", "-B", "attacks.py", "world.json", str(number), *names]
         env = self.processes.environment("x", {}, [])
-        return self.processes.run(words, env, self.log, 120, cwd=self.checkout, cage=self.cage(limits))
+        return self.processes.run(words, env, self.log, 120, cwd=self.checkout, cage=self.cage(limits, network))
 
     def said(self) -> dict[str, dict[str, Any]]:
         path = Path(self.checkout, "said")
@@ -342,12 +346,13 @@ class Trial:
     def try_all(self) -> None:
         """First those beside another command, then a second round to remember in, then each that is alone."""
         together = [name for name, each in ATTACKS.items() if not each.alone]
-        twice = [name for name in together if ATTACKS[name].twice]
+        twice, full = ([name for name in together if getattr(ATTACKS[name], which)] for which in ("twice", "full"))
         with self._beside() as sibling:
             guard = self.processes._guard
             self._prepare(guard.pid if guard else 0, sibling)
             before = snapshot(self.base)
-            exited = self.run(together)
+            exited = self.run([name for name in together if name not in full])
+            self.run(full, network=FULL)
             first, left = self.said(), daemons(self.around.token)
             self.run(twice, 2)
             again, after = self.said(), changed(before, snapshot(self.base))
@@ -484,6 +489,9 @@ PLACES = {name: each.attempt for name, each in ATTACKS.items() if hasattr(each.a
 
 def main() -> None:
     grade, base = sys.argv[1:]
+    if why := lacking(CageKeys(grade)):
+        print(json.dumps({"lacking": why}))
+        return
     trial = Trial(grade, base)
     try:
         trial.try_all()

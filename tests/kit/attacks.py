@@ -8,6 +8,7 @@ what it got; an error of the system is raised.  `kit.attacking` makes the world 
     recorded   it worked, and a record says so
     open       it worked; `why` says for what reason that stands"""
 
+# ruff: noqa: ARG001 - all attacks share a signature
 import ctypes
 import fcntl
 import json
@@ -37,7 +38,8 @@ class Attack(NamedTuple):
     """One attack: what comes of it in each grade, for a user and, behind a slash, for root where that differs.
 
     `system`: what on some machines refuses it by itself, so that where nothing holds it, less may come of it.
-    `alone`: the limit that it runs into, in a command of its own; `twice`: it remembers in a second command."""
+    `alone`: the limit that it runs into, in a command of its own; `twice`: it remembers in a second command;
+    `full`: with `network: full`."""
 
     kind: str
     says: str
@@ -47,6 +49,7 @@ class Attack(NamedTuple):
     system: str
     alone: str
     twice: bool
+    full: bool
 
     def word(self, grade: str, is_root: bool) -> str:
         return self.words[grade].split("/")[-1 if is_root else 0]
@@ -64,6 +67,7 @@ def attack(
     system: str = "",
     alone: str = "",
     twice: bool = False,
+    full: bool = False,
 ) -> Callable[[Callable[[World], Tried]], Callable[[World], Tried]]:
     """Add a row to the table; `words` are for plain, landlock, isolated, and for trusted where it is not the same."""
     found = words.split()
@@ -71,7 +75,7 @@ def attack(
 
     def add(attempt: Callable[[World], Tried]) -> Callable[[World], Tried]:
         name = attempt.__name__
-        ATTACKS[name] = Attack(kind, says, by_grade, attempt, why, system, alone, twice)
+        ATTACKS[name] = Attack(kind, says, by_grade, attempt, why, system, alone, twice, full)
         return attempt
 
     return add
@@ -163,7 +167,9 @@ def bystander_memory(w: World) -> Tried:
         return file.read(4096)
 
 
-@attack("keys", "reads the memory of another process by process_vm_readv", "open/refused refused refused", system="Yama")
+@attack(
+    "keys", "reads the memory of another process by process_vm_readv", "open/refused refused refused", system="Yama"
+)
 def process_vm_readv(w: World) -> Tried:
     here = ctypes.create_string_buffer(4096)
     local = struct.pack("QQ", ctypes.addressof(here), 4096)
@@ -381,17 +387,17 @@ def write_setting(w: World) -> Tried:
 # --- Files that run later.
 
 
-def place(title: str, path: str, name: str) -> None:
+def place(title: str, path: str, name: str, words: str = "open refused refused") -> None:
     """A row for a file that somebody runs or believes later."""
 
     def attempt(w: World) -> Tried:
         append(f"{w.base}/{path}")
 
     attempt.__name__, attempt.path = name, path  # type: ignore[attr-defined]
-    attack("later", f"writes to {title}", "open refused refused")(attempt)
+    attack("later", f"writes to {title}", words)(attempt)
 
 
-place("`~/.bashrc`", "home/.bashrc", "home_bashrc")
+place("`~/.bashrc`", "home/.bashrc", "home_bashrc", "open refused contained")
 place("`~/.ssh/authorized_keys`", "home/.ssh/authorized_keys", "home_authorized_keys")
 place("a new file of `~/.config/systemd/user`", "home/.config/systemd/user/x.service", "home_service")
 place("a `.pth` of a venv beside the project", "venv/lib/python3/site-packages/x.pth", "venv_pth")
@@ -452,7 +458,7 @@ def secret_by_root(w: World) -> Tried:
     return read(f"/proc/self/root{w.base}/home/.ssh/id")
 
 
-@attack("reading", "reads /etc/shadow", "refused/open refused contained/refused")
+@attack("reading", "reads /etc/shadow", "refused/open refused refused")
 def shadow(w: World) -> Tried:
     with open("/etc/shadow", "rb", buffering=0) as file:
         return HARM if os.fstat(file.fileno()).st_size else None
@@ -485,7 +491,7 @@ def kernel_messages(w: World) -> Tried:
     return HARM if call(103, 10, None, 0) >= 0 else None
 
 
-@attack("reading", "has a setuid program read for it", "open/refused refused refused", system="who runs the tests")
+@attack("reading", "has a setuid program read for it", "open refused refused", system="who runs the tests")
 def setuid_program(w: World) -> Tried:
     source, sink = os.pipe()
     if pid := os.fork():
@@ -645,6 +651,24 @@ def path_socket(w: World) -> Tried:
 @attack("network", "asks a service by an abstract socket", "open refused refused")
 def abstract_socket(w: World) -> Tried:
     return _ask(socket.SOCK_STREAM, socket.AF_UNIX, f"\0{w.token}")
+
+
+_FULL = "`network: full` is the network of the machine"
+
+
+@attack("network", "asks a service of this machine, with `network: full`", "open open open", _FULL, full=True)
+def tcp_service_full(w: World) -> Tried:
+    return tcp_service(w)
+
+
+@attack("network", "asks one by an abstract socket, with `network: full`", "open refused open", _FULL, full=True)
+def abstract_socket_full(w: World) -> Tried:
+    return abstract_socket(w)
+
+
+@attack("network", "asks an agent by a socket in a folder, with `network: full`", "open refused refused", full=True)
+def path_socket_full(w: World) -> Tried:
+    return path_socket(w)
 
 
 @attack("network", "has an open file sent to it by an abstract socket", "open refused refused")
@@ -823,7 +847,7 @@ def userfaultfd(w: World) -> Tried:
     return reach(323, 0)
 
 
-@attack("kernel", "counts events of the machine by perf", "refused/refused refused refused", system="perf_event_paranoid")
+@attack("kernel", "counts events of the machine by perf", "refused refused refused", system="perf_event_paranoid")
 def perf_events(w: World) -> Tried:
     return reach(298, ctypes.create_string_buffer(struct.pack("II", 1, 112), 112), -1, 0, -1, 0)
 
@@ -888,10 +912,10 @@ def x32_numbers(w: World) -> Tried:
     return reach(0x40000000 | 39)
 
 
-@attack("kernel", "calls by the numbers of 32 bits", "refused refused refused")
+@attack("kernel", "opens a socket by the numbers of 32 bits", "open refused refused", system="the kernel")
 def old_numbers(w: World) -> Tried:
-    """A socket of Bluetooth by `int 0x80`, which counts calls otherwise; a filter that looks at numbers alone lets it."""
-    found = int80(359, socket.AF_ALG, socket.SOCK_SEQPACKET, 0)
+    """A socket by `int 0x80`, which counts calls otherwise: a filter that looks at numbers alone lets it pass."""
+    found = int80(359, socket.AF_NETLINK, socket.SOCK_RAW, 4)
     if found < 0:
         raise OSError(-found, os.strerror(-found))
     return HARM
@@ -965,7 +989,7 @@ def fill_disk(w: World) -> Tried:
 
 @attack("exhaustion", "takes all files of the disk", "open contained contained", alone="output")
 def many_files(w: World) -> Tried:
-    for n in range(4000):
+    for n in range(1500):
         os.close(os.open(f"many{n}", os.O_CREAT | os.O_WRONLY))
     time.sleep(0.3)
     return HARM
