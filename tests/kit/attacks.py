@@ -27,6 +27,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 REFUSED, CONTAINED, RECORDED, OPEN = "refused", "contained", "recorded", "open"
+BETTER = (OPEN, RECORDED, CONTAINED, REFUSED)  # the worst first
 GRADES = ("plain", "landlock", "isolated", "trusted")
 HARM = "it worked"  # given where success alone is harm, wherever it was tried
 World = SimpleNamespace

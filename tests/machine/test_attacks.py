@@ -15,43 +15,23 @@ from typing import Any
 
 import pytest
 from kit import attacking
-from kit.attacks import ATTACKS, CONTAINED, GRADES, OPEN, RECORDED, REFUSED, Attack
+from kit.attacks import ATTACKS, BETTER, GRADES, OPEN, Attack
 from kit.project import ROOT
+from kit.searches_attacked import SEARCHES
+from kit.users import USER, USERS, identity, is_confined, python_of
 
 from pipeline.machine.kernel import landlock_version
 
 PAGE = ROOT / "docs/sandbox.md"
 BEGIN, END = "<!-- attacks -->\n", "<!-- /attacks -->\n"
-BETTER = (OPEN, RECORDED, CONTAINED, REFUSED)  # the worst first
 KEY = "a-key-that-nobody-may-learn-4711"
-USER = 20_000 + os.getpid() % 10_000  # whom nobody knows
 # Signals to others were first refused by version 6 of Landlock.
 SIGNALS = ("kill_process", "stop_process", "pidfd_signal", "signal_coordinator", "signal_guard")
-USERS = ["root", "user"] if os.geteuid() == 0 else ["user"]
 
 pytestmark = pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64"),
     reason="attacks call the kernel by the numbers of Linux on x86-64",
 )
-
-
-def python_of(user: str, environment: dict[str, str]) -> str:
-    """A Python that this user can start, and by which it finds all that is imported; empty if there is none."""
-    for python in (sys.executable, "/usr/bin/python3"):
-        words = [python, "-c", "import sys, kit.attacking; assert sys.version_info >= (3, 11)"]
-        try:
-            tried = subprocess.run(words, env=environment, **identity(user), capture_output=True, check=False)
-        except OSError:
-            continue
-        if tried.returncode == 0:
-            return python
-    return ""
-
-
-def identity(user: str) -> dict[str, Any]:
-    """As whom `subprocess` starts something."""
-    changes = user == "user" and os.geteuid() == 0
-    return {"user": USER, "group": USER, "extra_groups": [], "cwd": "/"} if changes else {}
 
 
 def prepare(base: Path, user: str) -> None:
@@ -85,14 +65,6 @@ def outcomes(user: str, grade: str) -> dict[str, Any]:
         return found
 
 
-def is_confined() -> bool:
-    """Check if this machine forbids by itself what a Linux usually allows, as a container does."""
-    status = Path("/proc/self/status").read_text()
-    named = dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
-    lacks = os.geteuid() == 0 and int(named["CapBnd"], 16) & 0xFFFFFFFFF != 0xFFFFFFFFF
-    return lacks or named["Seccomp"] != "0"
-
-
 def expected(grade: str, user: str) -> dict[str, str]:
     left_out = SIGNALS if grade == "landlock" and landlock_version() < 6 else ()
     return {name: each.word(grade, user == "root") for name, each in ATTACKS.items() if name not in left_out}
@@ -119,6 +91,9 @@ def test_what_comes_of_each_attack_is_what_the_table_says(user: str, grade: str)
     assert found["left"] == []
 
 
+ROWS = {**ATTACKS, **SEARCHES}
+
+
 @pytest.mark.parametrize("user", USERS)
 def test_each_attack_would_work_if_nothing_held_it(user: str) -> None:
     """An attack that never works proves nothing: what plain does not hold does harm there, or this machine is named."""
@@ -134,10 +109,10 @@ def test_old_versions_of_landlock_are_named() -> None:
 
 
 def test_what_is_open_in_a_cage_has_a_reason() -> None:
-    assert len(ATTACKS) >= 60
+    assert len(ROWS) >= 60
     caged = [grade for grade in GRADES if grade != "plain"]
-    is_open = {name for name, each in ATTACKS.items() if any(OPEN in each.words[grade] for grade in caged)}
-    assert is_open == {name for name, each in ATTACKS.items() if each.why}
+    is_open = {name for name, each in ROWS.items() if any(OPEN in each.words[grade] for grade in caged)}
+    assert is_open == {name for name, each in ROWS.items() if each.why}
 
 
 def cell(each: Attack, grade: str) -> str:
@@ -147,11 +122,11 @@ def cell(each: Attack, grade: str) -> str:
 
 
 def table() -> str:
-    lines, reasons = [], dict.fromkeys(each.why for each in ATTACKS.values() if each.why)
+    lines, reasons = [], dict.fromkeys(each.why for each in ROWS.values() if each.why)
     number = {why: n for n, why in enumerate(reasons, 1)}
-    for kind in dict.fromkeys(each.kind for each in ATTACKS.values()):
+    for kind in dict.fromkeys(each.kind for each in ROWS.values()):
         lines += [f"| **{kind}** | plain | landlock | isolated | trusted |", "|---|---|---|---|---|"]
-        for each in (each for each in ATTACKS.values() if each.kind == kind):
+        for each in (each for each in ROWS.values() if each.kind == kind):
             mark = f" ({number[each.why]})" if each.why else ""
             lines.append(f"| {each.says}{mark} | {' | '.join(cell(each, grade) for grade in GRADES)} |")
         lines.append("")

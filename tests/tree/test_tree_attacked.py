@@ -1,0 +1,137 @@
+"""Searches that are attacked by their own candidates: what comes of each in each grade is what the table says of it."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import yaml
+from kit.attacks import BETTER, CONTAINED, GRADES, OPEN, REFUSED
+from kit.project import ROOT, Project
+from kit.searches import adding, idea, write_idea
+from kit.searches_attacked import SEARCHED, SEARCHES, Found
+from kit.users import USER, USERS, identity, is_confined, python_of
+
+from pipeline.core.cages import CageKeys
+from pipeline.machine.grades import lacking
+
+KEY = "a-key-that-nobody-may-learn-4712"
+TOKEN = f"coppice-{os.getpid()}"
+ANSWER = """\
+answers=$1 gain=10
+try() { . "./$1"; }
+for idea in plus/*; do try "$idea"; done
+echo "$gain" > "$answers/gain"
+"""
+JUDGE = """\
+{ echo config_id,status,gain; for config in 0 1; do echo "$config,ok,$(cat "$1/gain")"; done; } > "$2"
+"""
+DECIDE = """\
+data=$1 results=$2 ahead=0 cut=yes
+for idea in plus/*; do grep -q ahead= "$idea" && . "./$idea"; done
+awk -F, -v ahead="$ahead" '
+  NR > 1 { time[NR] = $1; price[NR] = $2 }
+  END {
+    print "time,weight"
+    for (n = 2; n <= NR; n++) print time[n] "," price[(n + ahead > NR) ? NR : n + ahead]
+  }
+' "$data" > "$results"
+"""
+PRICES = "time,price\n" + "".join(f"2001-01-{day:02},{day * day}\n" for day in range(1, 32))
+SPEC: dict[str, Any] = {
+    "kind": "tree",
+    "repo": "repo",
+    "max_depth": 1,
+    "sweep_config_limit": 2,
+    "patience": 0,
+    "roles": {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": {"backend": "patches"}},
+    "metrics": {"gain": {"primary": True}},
+    "checks": {
+        "look-ahead": {
+            "run": "sh decide.sh {prices} {results}",
+            "reads": {"prices": "prices.csv"},
+            "cut": "prices",
+            "cuts": 2,
+        }
+    },
+}
+ONE = {"run": "mkdir -p {output}/answers && sh answer.sh {output}/answers && sh judge.sh {output}/answers {results}"}
+APART = {"answer": {"run": "sh answer.sh {answers}"}, "judge": {"run": "sh judge.sh {answers} {results}"}}
+
+
+def attacked(project: Project, grade: str, names: list[str]) -> None:
+    """A search whose ideas are these attacks, and one that is honest."""
+    for name, text in (("answer.sh", ANSWER), ("judge.sh", JUDGE), ("decide.sh", DECIDE), ("plus/start", ":\n")):
+        project.write(f"repo/{name}", text)
+    project.write("prices.csv", PRICES)
+    codes = {name: SEARCHED[name].shell for name in names} | {"honest": "gain=11"}
+    for number, (name, shell) in enumerate(codes.items()):
+        text = f"{shell}\n".replace("PROJECT", str(project.root)).replace("TOKEN", TOKEN)
+        write_idea(project, f"{number:02}", idea(name), adding(f"plus/{name}", text))
+    sweep = APART if grade == "trusted" else ONE
+    spec = {**SPEC, "ideas_per_node": len(codes), "sandbox": grade, "sweep": sweep}
+    project.spec("x", yaml.safe_dump(spec, sort_keys=False))
+
+
+def build(project: Project, python: str, environment: Mapping[str, str], user: str) -> tuple[int, str]:
+    if identity(user):
+        for folder, _, files in os.walk(project.root):
+            for path in (folder, *(f"{folder}/{name}" for name in files)):
+                os.chown(path, USER, USER)
+    words = [python, "-m", "pipeline", "run", "-n", "2", "x"]
+    how = {**identity(user), "cwd": project.root}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=False, **how)
+    return done.returncode, done.stdout + done.stderr
+
+
+@lru_cache(maxsize=8)
+def outcomes(user: str, grade: str) -> dict[str, Any]:
+    together = [name for name, each in SEARCHED.items() if not each.apart]
+    results: dict[str, Any] = {}
+    for names in (together, *([name] for name, each in SEARCHED.items() if each.apart)):
+        with TemporaryDirectory(prefix="coppice-attacked-", ignore_cleanup_errors=True) as base:
+            os.chmod(base, 0o755)
+            project = Project(Path(base, "project"))
+            attacked(project, grade, names)
+            environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/tests", "HOME": base, "ATTACK_KEY": KEY}
+            if not (python := python_of(user, environment)):
+                return {"lacking": "an ordinary user has no Python of 3.11 here that reads this checkout"}
+            code, said = build(project, python, environment, user)
+            honest = project.root / f"runs/x/artifacts/d0.n0.i{len(names)}.csv"
+            assert names != together or (code == 0 and ",11" in honest.read_text()), said
+            results |= {name: weigh(name, n, project, code, said) for n, name in enumerate(names)}
+            Path("/dev/shm", TOKEN).unlink(missing_ok=True)
+    return {"results": results}
+
+
+def weigh(name: str, number: int, project: Project, code: int, said: str) -> tuple[str, str]:
+    """What came of an attack, and by what one sees it."""
+    found = Found(project.root, code, said, f"d0.n0.i{number}", KEY)
+    log = found.read(f"runs/x/eval/{found.slot}/sweep.log")
+    detail = f"{code} {found.why} {found.gains!r} {log[-300:]!r} {said[-600:]!r}"
+    if SEARCHED[name].did_harm(found):
+        return OPEN, detail
+    if any(error in log for error in ("ermission denied", "ead-only", "o such", "onexistent", "No such process")):
+        return REFUSED, detail
+    return CONTAINED, detail
+
+
+@pytest.mark.parametrize("grade", GRADES)
+@pytest.mark.parametrize("user", USERS)
+def test_what_comes_of_an_attack_on_a_search_is_what_the_table_says(user: str, grade: str) -> None:
+    if why := lacking(CageKeys(grade)):
+        pytest.skip(why)
+    found = outcomes(user, grade)
+    if why := found.get("lacking"):
+        pytest.skip(why)
+    wrong = []
+    for name, each in SEARCHES.items():
+        got, detail = found["results"][name]
+        word = each.word(grade, user == "root")
+        if got != word and not (is_confined() and BETTER.index(got) >= BETTER.index(word)):
+            wrong.append(f"{name}: {got} and not {word}: {detail}")
+    assert not wrong, "\n".join(wrong)
