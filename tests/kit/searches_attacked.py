@@ -3,7 +3,6 @@
 The code of each is shell that the candidate's own program runs; `PROJECT` stands for the folder of the project."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -37,24 +36,36 @@ class Found(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """`did_harm`: what shows it; `apart`: it has a search of its own, since the build may end by it."""
+    """`did_harm`: what shows it; `search`: which of the searches it is an idea of."""
 
     shell: str
     did_harm: Callable[[Found], bool]
-    apart: bool = False
+    search: str
 
 
 SEARCHES: dict[str, Attack] = {}
 SEARCHED: dict[str, Searched] = {}
 
 
+# Those of one search: what is measured; what looks ahead, and who wrote it; what kills, and may end the build.
+MEASURED, CODED, KILLING = "measured", "coded", "killing"
+_ONE_PROCESS = "who answers and who judges are one process unless the spec sets a judge apart"
+
+
 def searched(
-    name: str, says: str, words: str, shell: str, did_harm: Callable[[Found], bool], why: str = "", apart: bool = False
+    name: str,
+    says: str,
+    words: str,
+    shell: str,
+    did_harm: Callable[[Found], bool],
+    why: str = "",
+    search: str = MEASURED,
 ) -> None:
+    """Add a row to the table."""
     found = words.split()
     by_grade = dict(zip(GRADES, [*found, found[-1]][:4], strict=True))
     SEARCHES[name] = Attack("a whole search", says, by_grade, lambda _: None, why, "", "", False, False)
-    SEARCHED[name] = Searched(shell, did_harm, apart)
+    SEARCHED[name] = Searched(shell, did_harm, search)
 
 
 searched(
@@ -63,7 +74,7 @@ searched(
     "open open open contained",
     f'printf \'printf "{FORGED}" > "$2"\' > judge.sh',
     lambda found: ",99" in found.gains,
-    "who answers and who judges are one process unless the spec sets a judge apart",
+    _ONE_PROCESS,
 )
 searched(
     "forge_at_exit",
@@ -71,7 +82,7 @@ searched(
     "open open open contained",
     f'trap \'printf "{FORGED}" > "$AGENTIC_RESULTS_CSV"; : > judge.sh\' EXIT',
     lambda found: ",99" in found.gains,
-    "who answers and who judges are one process unless the spec sets a judge apart",
+    _ONE_PROCESS,
 )
 searched(
     "results_link",
@@ -97,7 +108,7 @@ searched(
 searched(
     "poison_baseline",
     "writes over the results of the baseline",
-    "open refused refused",
+    "contained refused refused",
     f"printf '{FORGED}' > PROJECT/runs/x/artifacts/d0.n0.csv",
     lambda found: ",99" in found.read("runs/x/artifacts/d0.n0.csv"),
 )
@@ -105,7 +116,7 @@ searched(
     "poison_store",
     "writes over all entries of the store",
     "open refused refused",
-    'for file in PROJECT/runs/.store/*/*; do [ -f "$file" ] && chmod u+w "$file" && printf \'poison\' > "$file"; done',
+    "for file in PROJECT/runs/.store/results/*/*; do chmod u+w $file 2>/dev/null; printf poison > $file; done",
     lambda found: any(
         path.read_bytes() == b"poison" for path in (found.root / "runs/.store").rglob("*") if path.is_file()
     ),
@@ -123,7 +134,7 @@ searched(
 searched(
     "git_hooks_of_run",
     "has git of the coordinator run a hook of the run's repository",
-    "contained refused refused",
+    "contained refused contained",
     "mkdir -p PROJECT/runs/x/repo.git/hooks && for name in post-checkout post-commit reference-transaction; do"
     " printf '#!/bin/sh\\ntouch PROJECT/hooked' > PROJECT/runs/x/repo.git/hooks/$name &&"
     " chmod +x PROJECT/runs/x/repo.git/hooks/$name; done",
@@ -137,23 +148,39 @@ searched(
     'ahead=1; if [ -n "$cut" ]; then trap \'if [ -f /dev/shm/TOKEN ]; then head -n "$(wc -l < "$results")"'
     ' /dev/shm/TOKEN > "$results.x"; mv "$results.x" "$results"; else cp "$results" /dev/shm/TOKEN; fi\' EXIT; fi',
     lambda found: not found.why.startswith("checks: look-ahead"),
+    search=CODED,
+)
+searched(
+    "kill_itself",
+    "kills itself as the system does for want of memory, so that the build waits for better times",
+    "recorded recorded recorded",
+    "kill -9 $$",
+    lambda found: "killed from outside" in found.said,
+    "nobody can tell who sent signal 9: the build goes on with the rest, stops, and says of which command",
+    KILLING,
 )
 searched(
     "kill_coordinator",
     "kills the coordinator",
-    "open refused refused",
-    '[ "$PPID" -gt 2 ] && kill -9 "$PPID"',
+    "open refused contained",
+    # the parent of the shell that runs both scripts; nobody else, should that be another one here
+    "of=$(sed -n 's/^PPid:.//p' /proc/$PPID/status); "
+    "case $(tr '\\0' ' ' < /proc/$of/cmdline) in *pipeline*|*bwrap*) kill -9 $of ;; esac",
     lambda found: found.code == -9,
-    apart=True,
+    search=KILLING,
 )
 searched(
-    "shut_artifacts",
-    "takes all rights from the folder of artifacts",
-    "open open refused",
-    "chmod 0 PROJECT/runs/x/artifacts",
-    lambda found: (
-        not (found.root / "runs/x/artifacts").is_dir() or not os.stat(found.root / "runs/x/artifacts").st_mode & 0o777
-    ),
-    "Landlock does not restrict it; what it shuts is found and named at the next start",
-    apart=True,
+    "flood_results",
+    "gives 28 MB of rows as its results",
+    "contained contained contained",
+    """printf 'echo config_id,status,gain > "$2"; yes 0,ok,99 | head -c 28000000 >> "$2"' > judge.sh""",
+    lambda found: ",99" in found.gains and not found.why,
+)
+searched(
+    "coder_writes",
+    "writes to the project while it writes the code of an idea",
+    "open refused refused",
+    "echo > PROJECT/coder-was-here",
+    lambda found: (found.root / "coder-was-here").exists(),
+    search=CODED,
 )
