@@ -9,7 +9,9 @@ import pytest
 from hypothesis import settings
 from kit.project import Project
 
+from pipeline.core.cages import ISOLATED, LANDLOCK, CageKeys
 from pipeline.lean.toolchain.cache import cache_folder
+from pipeline.machine.grades import lacking
 from pipeline.machine.process import Processes
 
 # A busy machine breaks none; each run tries others, so that fewer are enough for one.
@@ -61,3 +63,11 @@ def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proce
     made = Processes(["x"])
     yield made
     made.close()
+
+
+@pytest.fixture(params=[LANDLOCK, ISOLATED])
+def grade(request: pytest.FixtureRequest) -> str:
+    """Each cage by its name; one that this machine cannot have is skipped, and says why."""
+    if why := lacking(CageKeys(request.param)):
+        pytest.skip(why)
+    return str(request.param)

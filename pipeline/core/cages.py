@@ -47,7 +47,7 @@ class CageKeys(NamedTuple):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What a result depends on: a grade and a network that were asked for, and not what a machine happens to have."""
+        """What a result depends on: the grade and the network that were asked for."""
         grade = {"sandbox": self.sandbox} if self.is_named else {}
         return {**grade, **({"network": self.network} if self.network else {})}
 

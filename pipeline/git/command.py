@@ -156,7 +156,7 @@ def _run(
 ) -> bytes:
     try:
         child = _Child(
-            ["git", *words], env=env, cwd=cwd, stdin=-1, stdout=-1, stderr=-1, start_new_session=True, pass_fds=keep
+            ["git", *words], env=env, cwd=cwd, stdin=-1, stdout=-1, stderr=-1, process_group=0, pass_fds=keep
         )
     except FileNotFoundError as error:
         if cwd and not os.path.isdir(cwd):

@@ -15,6 +15,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,7 +104,12 @@ def _walled(cage: Cage, inner: Sequence[str], words: Sequence[str], env: Mapping
         rules, status = (stack.enter_context(_memory_file(content)) for content in (program, b""))
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
-        yield Launch([*wrapped, "--", *inner], env, "/", fds, status=fds[1])
+        # started by the thread that waits for it: bubblewrap dies with the thread that has started it
+        yield Launch([*wrapped, "--", *inner], env, "/", fds, _start, fds[1])
+
+
+def _start(start: Starter) -> Popen[bytes]:
+    return start()
 
 
 def _capabilities(which: Sequence[int]) -> Sequence[int]:
@@ -120,6 +126,8 @@ def _memory_file(content: bytes) -> Iterator[IO[bytes]]:
 
 def require_program(program: str, env: Mapping[str, str], folder: str) -> None:
     """Raise what `Popen` would for a program that is not there: the shell in the cage says it in its own words."""
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
     path = os.path.join(folder, program) if "/" in program else shutil.which(program, path=env.get("PATH", ""))
     if path is None or not os.path.exists(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
@@ -179,11 +187,17 @@ def run_caged(
             processes.reap(child)
             _await_namespace(launch.status)
             fault = fault_of(launch.status, child.returncode)
+            code = _inner_code(launch, child.returncode)
         if group:
             group.end_members()  # one may hold the pipe
         capped.close(source)
-        limit = limit or (child.returncode and (_limit_of_code(child.returncode, cage.limits) or watch.reached())) or ""
-    return Exit(child.returncode, late.is_set(), limit, "" if limit or late.is_set() else fault)
+        limit = limit or (code and (_limit_of_code(code, cage.limits) or watch.reached())) or ""
+    return Exit(code, late.is_set(), limit, "" if limit or late.is_set() else fault)
+
+
+def _inner_code(launch: Launch, code: int) -> int:
+    """The code of a command: bubblewrap says of a signal what a shell would."""
+    return 128 - code if launch.status >= 0 and 128 < code <= 128 + signal.SIGRTMAX else code
 
 
 def _limit_of_code(code: int, limits: Limits) -> str:
@@ -307,7 +321,8 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     """What a command may do with each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
     project, home = os.getcwd(), env.get("HOME", "")
     programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env))
-    named = [path for path in (*programs, *_named_paths(words, env)) if not _is_broad(path)]
+    own = [os.path.realpath(path) for path in cage.writable]
+    named = [path for path in (*programs, *_named_paths(words, env)) if not _is_broad(path) and not _is_in(path, own)]
     hidden = [*cage.hidden, *_system_secrets(), *(f"{project}/{name}" for name in ("runs", ".git", ".env"))]
     hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
     sealed = [os.path.realpath(path) for path in cage.hidden]
@@ -383,8 +398,11 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
     if kernel.is_root():  # whose numbers are root's inside, too: the settings of the whole machine would be its own
         made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
-    for path, how in seen_paths(cage, words, env).items():
+    seen = seen_paths(cage, words, env)
+    for path, how in seen.items():
         made += [*size, "--tmpfs", path] if how == OWN else _mount_words(path, how)
+    closed = ["/", *(path for path, how in seen.items() if how == HIDE and os.path.isdir(path))]
+    made += [word for path in closed for word in ("--remount-ro", path)]  # nothing is written there for nobody
     return [*made, "--chdir", cage.folder]
 
 

@@ -23,7 +23,7 @@ from contextlib import closing, contextmanager, suppress
 from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import Event, Lock, Timer
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pipeline.errors import writing
 from pipeline.machine import kernel
@@ -258,9 +258,13 @@ class NotBegun(BuildStopping):
 class Processes:
     """The commands of one build of `runs`.  `stop` ends them all; if this process is killed, the guard does.
 
-    A child is in `_live` until it is asked how it ended, both under the lock; signals go to no others.
+    A child is in `_live` until it is asked how it ended, both under the lock; signals go to no others.  Commands alone
+    have sessions of their own: what else is started here stays in ours.
 
     `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
+
+    _lock = Lock()
+    _in_sessions: ClassVar[set[int]] = set()  # commands and guards of all builds of this process
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
         self._marks = {run: os.path.abspath(f"runs/{run}") for run in runs}
@@ -268,7 +272,6 @@ class Processes:
         self._locks = tuple(locks)
         self._live: dict[int, Popen[bytes]] = {}
         self._wrapped: set[int] = set()  # those of them that are bubblewrap, with a session within
-        self._lock = Lock()
         self._guard: Popen[bytes] | None = None
         self._wakes: list[Callable[[], object]] = []
         self._strangers: set[int] = set()  # children that no command of ours has left, such as the guard
@@ -364,9 +367,11 @@ class Processes:
             if self._guard is None:
                 kernel.guard_process()
                 self._guard = start_guard([*self._marks.values()], self._locks)
-                self._strangers = _children_elsewhere()
+                self._strangers = _children_elsewhere()  # with the guard
+                self._in_sessions.add(self._guard.pid)
             child = how.call(lambda: Popen([*how.words], env={**how.env}, start_new_session=True, **options))
             self._live[child.pid] = child
+            self._in_sessions.add(child.pid)
             if how.status >= 0:
                 self._wrapped.add(child.pid)
             self._tell_guard(b"+%d\n" % child.pid)
@@ -387,9 +392,10 @@ class Processes:
                 signal_group(child.pid, signal.SIGKILL)
                 child.wait()
                 self._wrapped.discard(child.pid)
+                self._in_sessions.discard(child.pid)
                 self._tell_guard(b"-%d\n" % child.pid)
             if not self._live:  # beside others, nobody can tell whose it is
-                _end_orphans(self._strangers)
+                _end_orphans(self._strangers | self._in_sessions)
 
     @contextmanager
     def wake_on_stop(self, wake: Callable[[], object]) -> Iterator[None]:
@@ -445,6 +451,7 @@ class Processes:
         if guard is not None and guard.stdin is not None:
             guard.stdin.close()
             guard.wait()
+            self._in_sessions.discard(guard.pid)
         LockWaits.stopping = False
 
     def _tell_guard(self, line: bytes) -> None:

@@ -5,13 +5,13 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.machine.confine import landlock_version
+from pipeline.core.cages import CAGE, PLAIN
 from pipeline.machine.process import Exit, Processes
 from pipeline.models.ask import LONGEST_OUTPUT, ask
 from pipeline.models.clients import RECIPES, invocation_of, secret_names
@@ -88,7 +88,7 @@ def told(name: str, said: str, role: str = "coder", status: int = 0, errors: str
         Path(file).write_text(text)
     context: CallContext = keys.pop("desk")
     question = Question(role, "do it {now}", str(Path("work").absolute()), str(Path("log").absolute()), "d0.n0.i0")
-    return ask({"backend": name, "pass": ["TELL"], **keys}, question, context)
+    return ask({"backend": name, "pass": ["TELL"], CAGE: {"sandbox": PLAIN}, **keys}, question, context)
 
 
 def test_the_spec_knows_the_same_clients_and_kinds() -> None:
@@ -241,14 +241,17 @@ def test_roles_that_only_answer_may_not_edit(name: str) -> None:
         assert answers in invocation_of(keys, role, False, {}).run
 
 
-def test_codex_has_its_own_sandbox_exactly_when_we_have_none(desk: CallContext) -> None:
-    sealed = Path("sealed").absolute()
-    sealed.write_text("held out")
-    for hidden in ((), (str(sealed),)):
-        told("codex", PRINTED["codex"][0], desk=desk._replace(hidden=hidden))
-        argv = Path("argv").read_text().splitlines()
-        ours = bool(hidden and landlock_version())
-        assert ("danger-full-access" in argv, "workspace-write" in argv) == (ours, not ours)
+def test_codex_has_its_own_sandbox_exactly_when_it_has_no_cage(desk: CallContext, grade: str) -> None:
+    assert "workspace-write" in asked_words("codex", desk, PLAIN)
+    assert "danger-full-access" in asked_words("codex", desk, grade)
+
+
+def asked_words(name: str, desk: CallContext, grade: str) -> list[str]:
+    """The words that a client is started with in a cage, where it prints them."""
+    Path("bin", name).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >&2\n')
+    with suppress(CallFailed):
+        told(name, "", desk=desk, **{CAGE: {"sandbox": grade}})
+    return Path("log").read_text().splitlines()
 
 
 def test_codex_is_told_of_another_server() -> None:

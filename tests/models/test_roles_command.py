@@ -11,6 +11,7 @@ import pytest
 from kit.building import ends
 from kit.project import PATIENCE
 
+from pipeline.core.cages import CAGE, PLAIN
 from pipeline.machine.process import MARK, BuildStopping, Processes
 from pipeline.models.ask import ask
 from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage, usage_in
@@ -87,7 +88,7 @@ def asked(desk: CallContext, backend: dict[str, Any], prompt: str = "make it so"
 
 def told(desk: CallContext, backend: dict[str, Any], prompt: str = "make it so") -> Answer:
     question = Question("coder", prompt, str(Path("work").absolute()), str(Path("log").absolute()), "d0.n0.i2")
-    return ask({"backend": "command", **backend}, question, desk)
+    return ask({"backend": "command", CAGE: {"sandbox": PLAIN}, **backend}, question, desk)
 
 
 def log() -> str:

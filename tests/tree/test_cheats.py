@@ -3,8 +3,10 @@
 What a candidate does is Python in the file that the ideas are about; the harness that is protected calls it."""
 
 import difflib
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ import pytest
 import yaml
 from kit.project import Project, Said
 
-from pipeline.machine.confine import shield_name
+from pipeline.core.cages import ISOLATED
 
 PYTHON = [sys.executable, "-B", "-S"]  # quick: without site-packages
 HARNESS = """\
@@ -224,33 +226,34 @@ def test_it_is_void_or_refused(cheated: Searched, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Searched:
-    return searched(tmp_path_factory.mktemp("outside"), {name: at_run_time(code) for name, code in OUTSIDE.items()})
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Searched]:
+    """By grade; made when the first test of a grade asks."""
+    codes = {name: at_run_time(code) for name, code in OUTSIDE.items()}
+    return cache(lambda grade: searched(tmp_path_factory.mktemp("outside"), codes, sandbox=grade))
 
 
-@pytest.mark.skipif(not shield_name("."), reason="nothing here keeps a command from writing to the project")
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_it_cannot_write_to(outside: Searched, name: str) -> None:
-    assert outside.said.code == 0, outside.said
-    assert "Permission denied" in outside.printed(name)
-    assert outside.why(name) != "d1.n0"
-    assert outside.why("is honest") == "d1.n0"
-    shield = outside.record(f"eval/{outside.slots[name]}/sweep.cost.json")["shield"]
-    assert shield == shield_name(".")
+def test_it_cannot_write_to(outside: Callable[[str], Searched], name: str, grade: str) -> None:
+    found = outside(grade)
+    assert found.said.code == 0, found.said
+    assert re.search("Read-only file system|Permission denied|No such file", found.printed(name))
+    assert found.why(name) != "d1.n0"
+    assert found.why("is honest") == "d1.n0"
+    cost = found.record(f"eval/{found.slots[name]}/sweep.cost.json")
+    assert (cost["sandbox"], cost["network"]) == (grade, "local" if grade == ISOLATED else "none")
 
 
-@pytest.mark.skipif(not shield_name("."), reason="nothing here keeps a command from writing elsewhere")
-def test_a_store_apart_from_the_project_is_kept_from_it_too(tmp_path: Path) -> None:
+def test_a_store_apart_from_the_project_is_kept_from_it_too(tmp_path: Path, grade: str) -> None:
     code = "open(f'{PROJECT}/../store/forged', 'w')"
-    found = searched(tmp_path, {"forges": at_run_time(code)}, store="../store")
-    assert "Permission denied" in found.printed("forges")
+    found = searched(tmp_path, {"forges": at_run_time(code)}, store="../store", sandbox=grade)
+    assert re.search("Read-only file system|Permission denied|No such file", found.printed("forges"))
     assert not (tmp_path / "store/forged").exists()
     assert found.why("is honest") == "d1.n0"
 
 
 @pytest.mark.parametrize("name", ["the baseline's results", "another's results"])
 def test_without_protection_forged_results_are_put_right_before_they_are_read(tmp_path: Path, name: str) -> None:
-    found = searched(tmp_path, {name: at_run_time(OUTSIDE[name])}, protect=None)
+    found = searched(tmp_path, {name: at_run_time(OUTSIDE[name])}, protect=None, sandbox="plain")
     assert found.said.code == 0, found.said
     assert found.printed(name) == ""
     assert found.why("is honest") == "d1.n0"

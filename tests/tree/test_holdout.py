@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from kit.project import Project, Said
 from kit.searches import Search, agent, by_config, command
 from test_cascade import IDEAS, SWEEP, until
 
-from pipeline.machine.confine import landlock_version
 from pipeline.tree.run.seal import arm_tripwire, tripwire_reason
 
 HELD = [str(n) for n in range(6, 14)]
@@ -289,31 +289,29 @@ def with_sealed_data(project: Project, ideas: dict[str, str], **keys: Any) -> Se
 THIEF = 'gain=2 noise=1.5; . "$(dirname "$LIST")/sealed.txt"'
 
 
-@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 @pytest.mark.parametrize("tests", [None, command(". ./plus/a; : {in}", "row.sh")], ids=["sweep", "tests"])
-def test_a_candidate_cannot_open_what_is_sealed(project: Project, tests: Any) -> None:
-    found = with_sealed_data(project, {"a": THIEF, "b": "gain=2 noise=1.5"}, tests=tests)
+def test_a_candidate_cannot_open_what_is_sealed(project: Project, tests: Any, grade: str) -> None:
+    found = with_sealed_data(project, {"a": THIEF, "b": "gain=2 noise=1.5"}, tests=tests, sandbox=grade)
     if tests:
         project.write("repo/plus/a", "")
         project.write("repo/plus/start", ":\n")
         project.write("ideas/a/change.patch", "--- a/plus/a\n+++ b/plus/a\n@@ -0,0 +1 @@\n+" + THIEF + "\n")
     found.build()
     assert found.summary("d0.n0.i0")["status"] == "failed"
-    assert "denied" in found.project.read(f"runs/x/eval/d0.n0.i0/{'test' if tests else 'sweep'}.log")
+    said = found.project.read(f"runs/x/eval/d0.n0.i0/{'test' if tests else 'sweep'}.log")
+    assert re.search("denied|No such file", said)
     assert found.why("d0.n0.i1") == "d1.n0"
     assert told(found)["result"]["comparison"]["evidence"]["verdict"] == "promoted"
 
 
-@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
-def test_an_agent_cannot_open_what_is_sealed(project: Project) -> None:
+def test_an_agent_cannot_open_what_is_sealed(project: Project, grade: str) -> None:
     found = with_sealed_data(project, {"a": "gain=2 noise=1.5"})
-    project.write(
-        "agent.coder", 'cat "$project/sealed.txt" 2> "$project/said" > "$project/stolen"; echo "gain=2" > plus/a\n'
-    )
-    found.spec(roles={**found.keys["roles"], "coder": agent("coder")})
+    project.write("agent.coder", 'cat "$project/sealed.txt" 2> said > stolen; echo "gain=2" > plus/a\n')
+    found.spec(roles={**found.keys["roles"], "coder": agent("coder")}, sandbox=grade)
     found.build()
-    assert "denied" in project.read("said")
-    assert project.read("stolen") == ""
+    change = project.read("runs/x/eval/d0.n0.i0/change.patch")
+    assert re.search("denied|No such file", change)
+    assert "gain=9" not in change
 
 
 def test_whoever_touches_what_is_sealed_is_void(project: Project) -> None:
@@ -322,8 +320,7 @@ def test_whoever_touches_what_is_sealed_is_void(project: Project) -> None:
         project, {"a": 'gain=2; touch -a "$(dirname "$LIST")/sealed.txt"', "b": "gain=2 noise=1.5"}
     )
     found.build()
-    what = "a sealed file was touched" if landlock_version() else "the sealed holdout was read"
-    assert found.why("d0.n0.i0") == f"failed: void: {what} while it ran (sealed.txt)"
+    assert found.why("d0.n0.i0") == "failed: void: the sealed holdout was read while it ran (sealed.txt)"
     assert found.why("d0.n0.i1") == "d1.n0"
 
 

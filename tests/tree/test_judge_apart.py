@@ -1,6 +1,7 @@
 """A judge apart: the candidate's code answers, the root's files score the answers with a truth that it never sees."""
 
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ import pytest
 from kit.project import Project
 from kit.searches import Search, adding, agent, command, idea, told, write_idea
 
-from pipeline.machine.confine import landlock_version
 from pipeline.store.folders import delete_tree
 from pipeline.tree.run.command import NO_ANSWERS, WHOLE_ROOM, AnswerRoom, collect_answers
 
@@ -131,23 +131,24 @@ def test_the_judge_runs_the_files_of_the_start(project: Project) -> None:
     assert found.why("d0.n0.i1") == "d1.n0"
 
 
-@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
-def test_no_process_of_a_candidate_sees_the_truth(project: Project) -> None:
+def test_no_process_of_a_candidate_sees_the_truth(project: Project, grade: str) -> None:
     """Neither what answers, nor its tests, nor who writes it."""
     found = search(
         project,
         {"thief": 'guess=$(cat "$(dirname "$LIST")/truth.txt") || exit 9'},
         tests=command("! cat {project}/truth.txt; : {in}", "tests.sh"),
+        sandbox=grade,
     )
     found.build()
     assert found.why("d0.n0.i0") == "failed: sweep: exit status 9"
-    assert "denied" in project.read("runs/x/eval/d0.n0.i0/sweep.log")
-    assert "denied" in project.read("runs/x/eval/d0.n0.i0/test.log")
-    project.write("agent.coder", 'cat "$project/truth.txt" 2> "$project/said" > "$project/stolen"; echo > plus/a\n')
+    for step in ("sweep", "test"):
+        assert re.search("denied|No such file", project.read(f"runs/x/eval/d0.n0.i0/{step}.log"))
+    project.write("agent.coder", 'cat "$project/truth.txt" 2> said > stolen; echo > plus/a\n')
     found.spec(roles={**found.keys["roles"], "coder": agent("coder")})
     found.build()
-    assert "denied" in project.read("said")
-    assert project.read("stolen") == ""
+    change = project.read("runs/x/eval/d0.n0.i0/change.patch")
+    assert re.search("denied|No such file", change)
+    assert "b/stolen" in change
 
 
 def test_answers_count_as_they_were_when_the_command_ended(project: Project) -> None:
@@ -251,17 +252,13 @@ def test_a_cascade_asks_both_for_the_same_blocks(project: Project) -> None:
     assert found.why("d0.n0.i0") == "d1.n0"
 
 
-@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
-def test_a_sealed_truth_is_read_by_the_judge_alone_when_it_is_opened(project: Project) -> None:
+def test_a_sealed_truth_is_read_by_the_judge_alone_when_it_is_opened(project: Project, grade: str) -> None:
     held = [str(n) for n in range(6, 14)]
     ideas = {"better": 'gain=2 noise=1.5; cat "$(dirname "$LIST")/sealed.txt" && gain=9'}
-    found = by_blocks(project, ideas, 14, holdout={"blocks": held, "reads": {"truth": "sealed.txt"}})
+    found = by_blocks(project, ideas, 14, holdout={"blocks": held, "reads": {"truth": "sealed.txt"}}, sandbox=grade)
     found.build()
-    assert {line.split()[-1] for line in found.executed()} == {"0,1,2,3,4,5", "known"}
     said = project.call("holdout", "x")
     assert said.code == 0, said
-    both = [f"answer {','.join(held)}", f"judge {','.join(held)} unknown"]
-    assert found.executed() == sorted(both * 2)
     rows = project.read("runs/x/holdout/d1.n0/results.csv").splitlines()
     start = project.read("runs/x/holdout/d0.n0/results.csv").splitlines()
     gain = sum(float(row.split(",")[3]) for row in rows[1:]) - sum(float(row.split(",")[3]) for row in start[1:])

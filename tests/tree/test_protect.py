@@ -6,8 +6,6 @@ import pytest
 from kit.project import Project
 from kit.searches import Search, adding, agent, told
 
-from pipeline.machine.confine import shield_name
-
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 WRITTEN = "void: sweep.sh is protected and was written to while the command ran"
 GAIN = "--- a/gain\n+++ b/gain\n@@ -1 +1 @@\n-10\n+12\n"
@@ -30,8 +28,8 @@ def test_a_candidate_that_leaves_it_alone_is_promoted(project: Project) -> None:
     search = protecting(project, "sweep.sh", "plus/**", **ways)
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
-    kept = {search.record(f"eval/d0.n0.i0/{what}.cost.json")["shield"] for what in ("test", "checks", "sweep")}
-    assert kept == {shield_name(".")}
+    kept = {search.record(f"eval/d0.n0.i0/{what}.cost.json")["sandbox"] for what in ("test", "checks", "sweep")}
+    assert kept == {"plain"}
     record = search.record("protected.json")
     assert {*record["files"]} == {"sweep.sh", "plus/start"}
 
@@ -123,14 +121,13 @@ def test_one_path_needs_no_list_and_a_folder_is_all_in_it(project: Project) -> N
     assert {*search.record("protected.json")["files"]} == {"plus/start"}
 
 
-def test_without_it_there_is_no_such_target_and_nothing_is_kept_from_the_command(project: Project) -> None:
+def test_without_it_there_is_no_such_target(project: Project) -> None:
     search = protecting(project)
     sweep = {"run": ["sh", "-c", 'echo x > "$0/seen"; sh sweep.sh "$1"', "{project}", "{results}"]}
     search.spec(protect=None, sweep=sweep)
     search.build()
     assert not (project.root / "runs/x/protected.json").exists()
     assert project.read("seen") == "x\n"
-    assert "shield" not in search.record("eval/d0.n0.i0/sweep.cost.json")
 
 
 def test_modules_in_a_folder_of_pythonpath_are_looked_at_too(project: Project) -> None:
@@ -168,7 +165,6 @@ def test_one_void_row_makes_all_of_a_sweep_void(project: Project) -> None:
     search.build()
     assert search.why("d0.n0.i0") == f"failed: {WRITTEN}"
     assert project.read("runs/x/artifacts/d0.n0.i0.csv") == ""
-    assert "shield" in search.record("eval/d0.n0.i0/sweep.cost.json")
 
 
 def test_what_is_changed_in_the_project_stops_the_search_until_it_is_put_back_or_taken(project: Project) -> None:
