@@ -160,7 +160,7 @@ class Around:
                     else:
                         asking.sendall(self.key.encode())
 
-    def told(self, guard: int, sibling: int) -> dict[str, Any]:
+    def told(self, guard: int, sibling: int, times: int) -> dict[str, Any]:
         """All that an attacker could wish to know, but the key."""
         base = self.base
         return {
@@ -168,6 +168,8 @@ class Around:
             "outside": f"{base}/outside",
             "data": f"{base}/data",
             "checkout": f"{base}/checkouts/own",
+            "times": times,
+            "output": f"{base}/output",
             "package": sys.modules["pipeline"].__file__,
             "coordinator": os.getpid(),
             "coordinator_file": self.file,
@@ -371,7 +373,9 @@ class Trial:
 
     def _prepare(self, guard: int, sibling: int) -> None:
         shutil.copy(attacks.__file__, f"{self.checkout}/attacks.py")
-        Path(self.checkout, "world.json").write_text(json.dumps(self.around.told(guard, sibling)))
+        Path(self.checkout, "world.json").write_text(
+            json.dumps(self.around.told(guard, sibling, 1 if self.grade == PLAIN else 15))
+        )
 
     def _owner(self, path: str) -> str:
         """The attack that would change this."""
@@ -417,6 +421,8 @@ class Trial:
             found.append("signalled")
         if name == "own_log" and "hostile" in Path(self.log).read_text():
             found.append("the log is another")
+        if name == "leave_setuid" and os.stat(f"{self.base}/output/program").st_mode & stat.S_ISUID:
+            found.append("it is there")
         if name == "daemon_beside" and "1" in left:
             found.append("a daemon lives")
         if name == "terminal":

@@ -53,7 +53,10 @@ class Attack(NamedTuple):
     full: bool
 
     def word(self, grade: str, is_root: bool) -> str:
-        return self.words[grade].split("/")[-1 if is_root else 0]
+        return self.both(grade)[-1 if is_root else 0]
+
+    def both(self, grade: str) -> list[str]:
+        return self.words[grade].split("/")
 
 
 ATTACKS: dict[str, Attack] = {}
@@ -385,6 +388,24 @@ def write_setting(w: World) -> Tried:
         return HARM
 
 
+@attack("writing", "holds the lock of the run's repository, so that the coordinator waits", "open refused refused")
+def hold_lock(w: World) -> Tried:
+    with open(f"{w.base}/project/runs/x/repo.git/coppice.lock", "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return HARM
+
+
+@attack(
+    "writing",
+    "leaves a program among its outputs that runs as whoever built",
+    "open open open",
+    "it harms once another user of this machine starts it; keep `runs/` to yourself where you trust none of them",
+)
+def leave_setuid(w: World) -> Tried:
+    append(f"{w.output}/program")
+    os.chmod(f"{w.output}/program", 0o4755)
+
+
 # --- Files that run later.
 
 
@@ -485,6 +506,11 @@ def deep_in_etc(w: World) -> Tried:
 @attack("reading", "reads the disk itself", "refused refused refused")
 def raw_disk(w: World) -> Tried:
     return HARM if os.read(os.open(w.disk, os.O_RDONLY), 16) else None
+
+
+@attack("reading", "reads the memory of the kernel", "refused refused refused")
+def kernel_memory(w: World) -> Tried:
+    return HARM if read("/proc/kcore", 16) else None
 
 
 @attack("reading", "reads messages of the kernel", "refused refused refused", system="dmesg_restrict")
@@ -936,11 +962,18 @@ def int80(number: int, *words: int) -> int:
 # --- Exhaustion: each does a bounded part of it, which is more than its limit.
 
 
+def insist(w: World, more: Callable[[int], object]) -> Tried:
+    """Do something again and again, until it is ended; where no limit is named, once."""
+    for n in range(w.times):
+        more(n)
+        time.sleep(0.3)
+    return HARM
+
+
 @attack("exhaustion", "takes memory", "open contained contained", alone="memory")
 def take_memory(w: World) -> Tried:
-    kept = [bytearray(b"x" * MB) for _ in range(72)]
-    time.sleep(0.3)
-    return HARM if kept else None
+    kept: list[bytearray] = []
+    return insist(w, lambda n: kept.append(bytearray(b"x" * (72 * MB if n == 0 else MB))))
 
 
 @attack("exhaustion", "takes memory as files in /tmp", "open refused refused", alone="memory")
@@ -980,20 +1013,20 @@ def sparse_file(w: World) -> Tried:
 
 @attack("exhaustion", "fills the disk", "open contained contained", alone="output")
 def fill_disk(w: World) -> Tried:
-    for n in range(20):
+    def more(n: int) -> None:
         with open(f"fill{n}", "wb") as file:
-            file.write(b"x" * MB)
-        time.sleep(0.01)
-    time.sleep(0.3)
-    return HARM
+            file.write(b"x" * 10 * MB)
+
+    return insist(w, more)
 
 
 @attack("exhaustion", "takes all files of the disk", "open contained contained", alone="output")
 def many_files(w: World) -> Tried:
-    for n in range(1500):
-        os.close(os.open(f"many{n}", os.O_CREAT | os.O_WRONLY))
-    time.sleep(0.3)
-    return HARM
+    def more(n: int) -> None:
+        for each in range(1000):
+            os.close(os.open(f"many{n}-{each}", os.O_CREAT | os.O_WRONLY))
+
+    return insist(w, more)
 
 
 @attack("exhaustion", "prints without end", "open contained contained", alone="log")

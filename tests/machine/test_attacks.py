@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 from kit import attacking
-from kit.attacks import ATTACKS, BETTER, GRADES, OPEN, Attack
+from kit.attacks import ATTACKS, BETTER, GRADES, OPEN, RECORDED, Attack
 from kit.project import ROOT
 from kit.searches_attacked import SEARCHES
-from kit.users import USER, USERS, identity, is_confined, python_of
+from kit.users import NO_PYTHON, USER, USERS, environment_in, identity, is_confined, python_of
 
 from pipeline.machine.kernel import landlock_version
 
@@ -53,9 +53,9 @@ def outcomes(user: str, grade: str) -> dict[str, Any]:
     """What came of all attacks, done by this user in this grade; skips where that cannot be had."""
     with TemporaryDirectory(prefix="coppice-attacks-", ignore_cleanup_errors=True) as base:
         prepare(Path(base), user)
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/tests", "HOME": f"{base}/home", attacking.KEY: KEY}
-        if not (python := python_of(user, environment)):
-            return {"lacking": "an ordinary user has no Python of 3.11 here that reads this checkout"}
+        environment = {**environment_in(f"{base}/home"), attacking.KEY: KEY}
+        if not (python := python_of(user, environment, "kit.attacking")):
+            return {"lacking": NO_PYTHON}
         words = [python, attacking.__file__, grade, base]
         done = subprocess.run(
             words, env=environment, capture_output=True, text=True, timeout=240, check=False, **identity(user)
@@ -111,13 +111,13 @@ def test_old_versions_of_landlock_are_named() -> None:
 def test_what_is_open_in_a_cage_has_a_reason() -> None:
     assert len(ROWS) >= 60
     caged = [grade for grade in GRADES if grade != "plain"]
-    is_open = {name for name, each in ROWS.items() if any(OPEN in each.words[grade] for grade in caged)}
-    assert is_open == {name for name, each in ROWS.items() if each.why}
+    weak = {name for name, each in ROWS.items() if any({OPEN, RECORDED} & {*each.both(grade)} for grade in caged)}
+    assert weak == {name for name, each in ROWS.items() if each.why}
 
 
 def cell(each: Attack, grade: str) -> str:
     """A word, or both where root is another matter; a weakness stands out."""
-    words = [f"**{word}**" if word == OPEN else word for word in each.words[grade].split("/")]
+    words = [f"**{word}**" if word == OPEN else word for word in each.both(grade)]
     return words[0] if len({*words}) == 1 else f"{words[0]}; root: {words[1]}"
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 from kit.attacks import BETTER, CONTAINED, GRADES, OPEN, RECORDED, REFUSED
-from kit.project import ROOT, Project
+from kit.project import Project
 from kit.searches import adding, idea, write_idea
 from kit.searches_attacked import CODED, KILLING, MEASURED, SEARCHED, SEARCHES, Found
-from kit.users import USER, USERS, identity, is_confined, python_of
+from kit.users import NO_PYTHON, USER, USERS, environment_in, identity, is_confined, python_of
 
 from pipeline.core.cages import CageKeys
 from pipeline.machine.grades import lacking
@@ -68,6 +68,7 @@ def attacked(project: Project, grade: str, search: str) -> list[str]:
     for name, text in (("answer.sh", ANSWER), ("judge.sh", JUDGE), ("decide.sh", DECIDE), ("plus/start", ":\n")):
         project.write(f"repo/{name}", text)
     project.write("prices.csv", PRICES)
+    project.write("truth", "12\n")
     codes = {name: each.shell for name, each in SEARCHED.items() if each.search == search}
     codes = {name: f"{shell}\n".replace("PROJECT", str(project.root)) for name, shell in codes.items()}
     spec = {**SPEC, "sandbox": grade, "sweep": APART if grade == "trusted" else ONE}
@@ -105,8 +106,8 @@ def outcomes(user: str, grade: str) -> dict[str, tuple[str, str]]:
             os.chmod(base, 0o755)
             project = Project(Path(base, "project"))
             names = attacked(project, grade, search)
-            environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/tests", "HOME": base, "ATTACK_KEY": KEY}
-            if not (python := python_of(user, environment)):
+            environment = {**environment_in(base), "ATTACK_KEY": KEY}
+            if not (python := python_of(user, environment, "numpy, git, pipeline.commands.main")):
                 return {}
             code, said = build(project, python, environment, user)
             if search == MEASURED:
@@ -128,19 +129,22 @@ def weigh(name: str, number: int, project: Project, code: int, said: str) -> tup
     detail = f"{code} {found.why} {found.gains!r} {log[-300:]!r} {said[-600:]!r}"
     if SEARCHED[name].did_harm(found):
         return RECORDED if name in SAID else OPEN, detail
-    if any(error in log for error in ("ermission denied", "ead-only", "o such", "onexistent", "No such process")):
+    if any(error in log for error in ("ermission denied", "ead-only", "o such", "onexistent", "not permitted")):
         return REFUSED, detail
     return CONTAINED, detail
 
 
-@pytest.mark.parametrize("grade", GRADES)
-@pytest.mark.parametrize("user", USERS)
+# As root, where it is root that cages hold otherwise: in containers.
+TRIALS = [(user, grade) for user in USERS for grade in GRADES if user == "user" or grade in ("isolated", "trusted")]
+
+
+@pytest.mark.parametrize(("user", "grade"), TRIALS)
 def test_what_comes_of_an_attack_on_a_search_is_what_the_table_says(user: str, grade: str) -> None:
     if why := lacking(CageKeys(grade)):
         pytest.skip(why)
     found = outcomes(user, grade)
     if not found:
-        pytest.skip("an ordinary user has no Python of 3.11 here that reads this checkout")
+        pytest.skip(NO_PYTHON)
     wrong = []
     for name, each in SEARCHES.items():
         got, detail = found[name]
