@@ -395,7 +395,9 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
     unshared = [*UNSHARED, *(() if cage.network == FULL else ("--unshare-net",))]
     made = [bubblewrap().found, *unshared, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--hostname", "coppice", "--proc", "/proc", "--dev", "/dev"]
-    if kernel.is_root():  # whose numbers are root's inside, too: the settings of the whole machine would be its own
+    if kernel.is_root() and not cage.nested:  # root inside owns what root owns: settings of the whole machine
+        made += ["--remount-ro", "/proc"]
+    elif kernel.is_root():
         made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
     seen = seen_paths(cage, words, env)

@@ -395,15 +395,53 @@ def hold_lock(w: World) -> Tried:
     return HARM
 
 
+@attack("writing", "leaves a program among its outputs that runs as whoever built", "open refused refused")
+def leave_setuid(w: World) -> Tried:
+    os.close(os.open(f"{w.output}/program", os.O_CREAT | os.O_WRONLY, 0o755))
+    for make in (
+        lambda: os.chmod(f"{w.output}/program", 0o4755),
+        lambda: call(2, f"{w.output}/other".encode(), os.O_CREAT | os.O_WRONLY, 0o4755),
+        lambda: call(85, f"{w.output}/third".encode(), 0o4755),
+        lambda: call(259, -100, f"{w.output}/fourth".encode(), stat.S_IFREG | 0o4755, 0),
+        lambda: call(452, -100, f"{w.output}/program".encode(), 0o4755, 0),
+        lambda: call(437, -100, f"{w.output}/fifth".encode(), struct.pack("QQQ", os.O_CREAT, 0o4755, 0), 24),
+    ):
+        with suppress(OSError):
+            make()
+    if not any(os.stat(each).st_mode & stat.S_ISUID for each in os.scandir(w.output)):
+        raise PermissionError(EPERM, "no way to make one")
+
+
 @attack(
     "writing",
-    "leaves a program among its outputs that runs as whoever built",
-    "open open open",
-    "it harms once another user of this machine starts it; keep `runs/` to yourself where you trust none of them",
+    "changes the mode of a device that all use",
+    "refused/open refused/open refused/open",
+    "root owns the devices, which bubblewrap lends as they are: build as an ordinary user",
 )
-def leave_setuid(w: World) -> Tried:
-    append(f"{w.output}/program")
-    os.chmod(f"{w.output}/program", 0o4755)
+def change_device(w: World) -> Tried:
+    os.chmod("/dev/full", 0o666)  # as it is
+    return HARM
+
+
+@attack(
+    "writing",
+    "changes the mode of a file of /proc that all read",
+    "refused/open refused/open refused",
+    _UNRESTRICTED,
+)
+def change_proc(w: World) -> Tried:
+    os.chmod("/proc/uptime", 0o444)  # as it is
+    return HARM
+
+
+@attack(
+    "writing",
+    "has a program of the system run as root, whoever starts it",
+    "refused/open refused refused",
+)
+def setuid_system(w: World) -> Tried:
+    os.chmod(w.root_program, 0o4755)
+    return HARM
 
 
 # --- Files that run later.

@@ -40,6 +40,7 @@ def prepare(base: Path, user: str) -> None:
     if os.geteuid() == 0:
         shutil.copy("/bin/cat", base / "data/setuid-cat")
         (base / "data/setuid-cat").chmod(0o4755)
+        shutil.copy("/bin/true", base / "root-program")
         (base / "root-only").write_text(KEY)
         (base / "root-only").chmod(0o600)
     if identity(user):
