@@ -333,6 +333,7 @@ class Watch:
         if self.limits.output is None:
             return ""
         free = self._free_bytes()
+        self._free = max(self._free, free)  # others free some meanwhile, behind which nothing may hide
         if self._free - free < min(_GROWTH, self.limits.output):
             return ""
         self._free = free

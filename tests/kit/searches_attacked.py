@@ -102,7 +102,7 @@ searched(
 searched(
     "answers_link",
     "gives what it may not read as its answer, by a link",
-    "open contained contained",
+    "open refused refused contained",
     "trap 'ln -sf PROJECT/truth \"$answers/gain\"' EXIT",
     lambda found: "12" in found.gains,
 )
