@@ -144,14 +144,16 @@ def weighed(found: Iterable[Measured], parent: Measured, alpha: float) -> JointT
 def line(name: str, mine: Measured | None, parent: Measured, evidence: Evidence | None, alpha: float) -> str:
     if mine is None:
         return f"| {name} |{' |' * 13} refused: does not apply |"
+    passed = f"{'pass' if mine.tests_pass else 'fail'} | {mine.cuts} | {'yes' if mine.labels else 'no'}"
+    start = f"{name} | {passed} | {len(mine.years)} of {mine.configs}"
+    if not mine.years:
+        return f"| {start} |{' |' * 9} {mine.refused} |"
     gain = f"{mine.mean('sharpe') - parent.mean('sharpe'):+.3f}" if mine is not parent else ""
     se, t, p = (f"{evidence.se:.3f}", f"{evidence.t:.2f}", f"{evidence.p:.4f}") if evidence else ("", "", "")
     words = verdict(evidence, alpha).verdict if evidence else mine.refused
     better = sum(mean(years) > mean(parent.years[i]) for i, years in mine.years.items()) if mine is not parent else ""
-    passed = f"{'pass' if mine.tests_pass else 'fail'} | {mine.cuts} | {'yes' if mine.labels else 'no'}"
     means = f"{mine.mean('max_drawdown'):.3f} | {mine.mean('turnover'):.2f} | {mine.mean('annual_return'):.1%}"
-    start = f"{name} | {passed} | {len(mine.years)} of {mine.configs} | {mine.mean('sharpe'):.3f}"
-    return f"| {start} | {gain} | {se} | {t} | {p} | {better} | {means} | {words} |"
+    return f"| {start} | {mine.mean('sharpe'):.3f} | {gain} | {se} | {t} | {p} | {better} | {means} | {words} |"
 
 
 def mean(years: Years) -> float:

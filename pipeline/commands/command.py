@@ -28,6 +28,7 @@ from pipeline.build.names import COMMANDS, NEW_COMMANDS
 from pipeline.commands.exits import BAD_INPUT, discard_output, exit_code_of, refuse
 from pipeline.dodo import DOIT_CONFIG, foreign_tasks
 from pipeline.errors import BuildInterrupted, SpecError
+from pipeline.views.lines import clean_text, encodable
 
 if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
@@ -202,7 +203,15 @@ def reporting(report: Callable[[], None]) -> Iterator[None]:
 
 
 def print_result(record: Mapping[str, Any], lines: Sequence[str], as_json: bool) -> None:
-    print(json.dumps(record, indent=1) if as_json else "\n".join(lines))
+    if as_json:
+        print(json.dumps(record, indent=1))
+    else:
+        print_text("\n".join(lines))
+
+
+def print_text(text: str) -> None:
+    """Print what tells of others' texts: nothing in them moves the cursor of a terminal."""
+    print(encodable(clean_text(text), sys.stdout), flush=True)
 
 
 # The options of a build that `coppice run` would do without any.

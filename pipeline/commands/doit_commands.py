@@ -21,7 +21,7 @@ from doit.exceptions import InvalidCommand
 
 from pipeline.build.runner import ReceiptDatabase, doit_tasks
 from pipeline.build.session import BuildSession
-from pipeline.commands.command import SpecCommand
+from pipeline.commands.command import SpecCommand, print_text
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import plans_for, run_answer
 from pipeline.machine.lock import lock_runs
@@ -77,7 +77,7 @@ class InfoCommand(TaskCommand, StockInfo):  # type: ignore[misc]
             text, fresh = step_info(session, args[0], own, with_status)
         else:
             text, fresh = target_info(session, own[0], with_status)
-        print(text)
+        print_text(text)
         return 0 if fresh else FAILED
 
 

@@ -11,7 +11,17 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NAME, NAMES, NewCommand, OneRunCommand, opt_jobs, opt_json, option, print_result
+from pipeline.commands.command import (
+    NAME,
+    NAMES,
+    NewCommand,
+    OneRunCommand,
+    opt_jobs,
+    opt_json,
+    option,
+    print_result,
+    print_text,
+)
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import ability_of, count_targets, plans_for, run_answer, run_of_word
 from pipeline.errors import SpecError
@@ -38,7 +48,7 @@ class WhyCommand(NewCommand):
             inquiry = Inquiry(session, session.select(args))
             words = args or list(session.plans)
             for word in words:
-                print(inquiry.answer(word))
+                print_text(inquiry.answer(word))
             return 0 if all(map(inquiry.is_fresh, session.select(words))) else FAILED
 
         return run_answer(args, answer)
@@ -74,7 +84,7 @@ class PlanCommand(NewCommand):
             todo = session.stale(wanted)
             session.check_sources(todo)
             plan = plan_build(session, wanted, todo, at_once)
-            print(plan_json(plan) if params["json"] else plan_text(plan, params["all"]))
+            print_text(plan_json(plan) if params["json"] else plan_text(plan, params["all"]))
             return 0
 
         return count_targets(args) if params["graph_only"] else run_answer(args, answer, sources=True)
@@ -100,7 +110,7 @@ class GraphCommand(NewCommand):
             status = {i: seen.status for i, seen in target_statuses(session, session.select(args)).items()}
             chart = make_chart(" ".join(args or session.plans), session.graph, status, full)
             if not svg:
-                print(chart_text(chart))
+                print_text(chart_text(chart))
                 return 0
             if full and len(chart.boxes) > MOST_DRAWN:
                 raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, not {len(chart.boxes)}; drop --full")

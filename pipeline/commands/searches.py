@@ -34,6 +34,7 @@ from pipeline.commands.command import (
     opt_json,
     option,
     print_result,
+    print_text,
     reporting,
 )
 from pipeline.commands.selection import ability_of, plans_of_run
@@ -240,13 +241,13 @@ class RetryCommand(NewCommand):
         plan = plans[args[0]]
         kind = ability_of(plan, kinds.RETRY, f"has no evaluations; `coppice {plan.run}` builds again what failed")
         if params["dry_run"]:
-            print("\n".join(kind.plan_retry(plan.run, plan.targets, args[1:]).lines))
+            print_text("\n".join(kind.plan_retry(plan.run, plan.targets, args[1:]).lines))
             return 0
         with lock_runs([*plans]) as locks:
             retry = kind.plan_retry(plan.run, plan.targets, args[1:])
             if retry.forget:
                 check_buildable(plans, [plan.run], params["num_process"], redo=retry.forget)
-            print("\n".join(retry.lines), flush=True)
+            print_text("\n".join(retry.lines))
             if not retry.forget:
                 return 0
             with closing(Receipts(plan.run)) as receipts:

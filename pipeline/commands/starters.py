@@ -334,7 +334,7 @@ roles:                                    # recorded: no model, no cost
 {protect}{tests}
 {sweep}"""
 SWEEP = """\
-sweep:
+{apart}sweep:
   run: [python3, "{{in}}", "{{results}}"{seed}]   # runs in each candidate's checkout
   reads: search/measure.py                # the file to change when something else counts
   configs: 1
@@ -345,7 +345,7 @@ metrics:
   {column}: {{primary: true, better: {better}}}{check}
 """
 SWEEP_OF_TABLE = """\
-sweep:
+{apart}sweep:
   run: {command}   # runs in each candidate's checkout
   configs: 1                              # check: as many as `config_id` has values
 {blocks}{env}  timeout: 10m
@@ -364,6 +364,11 @@ PROTECT = """
 protect: {paths}
 """
 ENV = "  env: {PYTHONPATH: src}                  # the candidate's packages, not installed ones\n"
+APART = """\
+# The candidate's code runs beside what writes its results, and could write better ones. If another program can score
+# what it does (predictions, solutions), put `answer:` and `judge:` in place of `run:`; "The judge apart" in
+# docs/tree.md says how.
+"""
 TIMES = 8
 OF_TIMES = f"  blocks: {TIMES}"
 OF_NUMBERS = f"{OF_TIMES:<42}# equal numbers are nothing to judge: then none of this, and TIMES = 1"
@@ -392,6 +397,7 @@ def search_files(program: Program, folder: str, repo: str, tests: Suite | None) 
             "seeded": seeded,
             "blocks": OF_TIMES if program.timed else OF_NUMBERS,
             "alone": ALONE if program.timed else "",
+            "apart": "" if program.timed else APART,
         }
         sweep = SWEEP.format(**timing, column=column, better=program.better, check=check, env=env)
         measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
@@ -423,6 +429,7 @@ def _sweep_of_table(program: Program, table: MeasuredTable, env: str) -> str:
         column=column,
         better=program.better,
         alone=ALONE if program.timed else "",
+        apart="" if program.timed else APART,
         others=f"  # its other columns: {', '.join(others)}\n" if others else "",
     )
 

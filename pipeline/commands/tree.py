@@ -16,7 +16,7 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand, OneRunCommand, opt_json, option, print_result
+from pipeline.commands.command import NewCommand, OneRunCommand, opt_json, option, print_result, print_text
 from pipeline.commands.exits import FAILED
 from pipeline.commands.flags import FlagValue, check_agreed, check_same, flag_options, flag_values, long_name, yaml_text
 from pipeline.commands.searches import advance, opt_force, opt_stale, takeover_by
@@ -172,7 +172,7 @@ class TreeCommand(NewCommand):
         plan = plans_for([run])[run]
         kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
         if params["report_only"]:
-            print(kind.report(run, plan.targets))
+            print_text(kind.report(run, plan.targets))
         problems = 0
         if params["validate_only"]:
             path, problems = kind.validate(run, plan.targets)

@@ -1,11 +1,31 @@
-"""Text for people: one bounded line, numbers, lists of names, durations."""
+"""Text for people: one bounded line, numbers, lists of names, durations.
+
+Models choose some of it: what cannot be seen is taken out here, for whatever medium it goes to."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 # A step may read from ten thousand others; so many of them are named.
 MOST_NAMED = 3
+
+# What moves a cursor, turns the direction of a line, or has no width.  Line ends and tabs are left to who asks.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
+
+
+def visible_text(text: str, instead: str = " ") -> str:
+    """A text in which all can be seen: lines and tabs stay, `instead` stands for what could mislead."""
+    return text if text.isprintable() else _UNSEEN.sub(instead, text)
+
+
+def plain_text(text: str) -> str:
+    """A text on one line, without characters that move the cursor of a terminal or the eye of a reader."""
+    return " ".join(visible_text(text).split())
 
 
 def printable_line(text: str, most: int) -> str:

@@ -8,7 +8,7 @@ import errno
 import os
 import signal
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ START_ERRORS = (*_MISSING, errno.ENOEXEC, errno.E2BIG)
 # So little is nothing: a file system may keep some of the last for itself.
 _FULL = 64 * 1024
 _LOOK_EVERY = 0.1  # seconds
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 # Where commands write that ask for no other place.
 _SCRATCH = "/tmp"
 
@@ -94,6 +95,41 @@ def watch_room(paths: Sequence[str]) -> Iterator[list[str]]:
         over.set()
         watch.join()
         found.extend(filter(None, [] if found else [full_disk(paths)]))
+
+
+# Of a disk with less room than this nobody's command is to blame; nor who took less than half of what there was.
+LEAST_ROOM, LARGEST_SHARE = 64 << 20, 0.5
+
+
+class DiskUse:
+    """Room on the disks of folders before a command, to tell one that fills a disk from one that found it full."""
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self._folders = folders
+        self._free = {_mount_point(folder): _free_bytes(folder) or 0 for folder in folders}
+
+    def filled(self) -> str:
+        """Words on what it took of a disk that is full of its own files; empty if it did not fill one.
+
+        To be asked while its files are there."""
+        for place, free in self._free.items():
+            own = sum(folder_bytes(each) for each in self._folders if _mount_point(each) == place)
+            if free >= LEAST_ROOM and own >= LARGEST_SHARE * free:
+                return f"it wrote {own >> 20} MB where {free >> 20} MB were free, and filled the file system at {place}"
+        return ""
+
+
+def folder_bytes(folder: str) -> int:
+    """Bytes on the disk below a folder, a page at least for each file."""
+    total, left = 0, [folder]
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    total += max(_PAGE, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+    return total
 
 
 def with_full_disk(why: str, paths: Iterable[str]) -> str:

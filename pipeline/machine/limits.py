@@ -23,6 +23,7 @@ from itertools import count
 from subprocess import Popen
 from typing import IO, NamedTuple, Protocol
 
+from pipeline.machine.failures import folder_bytes
 from pipeline.machine.process import children_of
 
 MB, GB = 1 << 20, 1 << 30
@@ -350,20 +351,7 @@ class Watch:
         return found
 
     def _used_bytes(self) -> int:
-        return sum(map(_folder_bytes, self._folders))
-
-
-def _folder_bytes(folder: str) -> int:
-    """Bytes on the disk below a folder, a page at least for each file."""
-    total, left = 0, [folder]
-    while left:
-        with suppress(OSError), os.scandir(left.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    total += max(_PAGE, entry.stat(follow_symlinks=False).st_blocks * 512)
-                    if entry.is_dir(follow_symlinks=False):
-                        left.append(entry.path)
-    return total
+        return sum(map(folder_bytes, self._folders))
 
 
 class Redacting(Protocol):

@@ -38,6 +38,7 @@ HEARTBEAT_PERIOD = 5.0
 # Who has been silent for less may only be late.
 LEAST_PATIENCE = 3 * HEARTBEAT_PERIOD
 HOLDER_VERSION = 1
+AT_WORK = "at-work"  # the file of a build with the commands that run
 
 
 class Holder(NamedTuple):
@@ -209,6 +210,8 @@ def _gone_within(process: psutil.Process, limit: float) -> bool:
 def log_takeover(takeover: Takeover, before: Holder, after: Holder) -> None:
     why = "force" if takeover.force else f"no heartbeat for {takeover.patience:g} s"
     who = {"from": before._asdict(), "by": after._asdict()}
+    with suppress(FileNotFoundError):  # if that process did not end in order, no command is to blame
+        os.unlink(f"{noop.folder(takeover.run)}/{AT_WORK}")
     event = {"event": "lock_takeover", "at": round(time.time(), 3), **who, "why": why}
     path = f"runs/{takeover.run}/events.jsonl"
     append_lines(path, json.dumps(event, sort_keys=True).encode() + b"\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from math import comb
 from typing import Any
 
@@ -17,7 +16,7 @@ from pipeline.goals.bank import Bank, Refusal, theorem_of
 from pipeline.goals.lean_files import Proof
 from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
 from pipeline.views.pages.charts import ChartLine, line_chart, stairs
-from pipeline.views.pages.drawing import Scale, amount_scale, decades, html_page, html_table
+from pipeline.views.pages.drawing import Scale, amount_scale, decades, html_page, html_table, html_text
 
 Record = Mapping[str, Any]
 
@@ -187,7 +186,7 @@ def _figures_table(results: Record) -> Iterator[str]:
         ("settings", ", ".join(f"{name} {'none' if value is None else value}" for name, value in config.items())),
         ("ended", f"{results['timestamp']} UTC"),
     ]
-    yield html_table((), ([escape(name), escape(value)] for name, value in rows))
+    yield html_table((), ([html_text(name), html_text(value)] for name, value in rows))
 
 
 def _solved_curve(results: Record) -> Iterator[str]:
@@ -208,7 +207,7 @@ def _solved_curve(results: Record) -> Iterator[str]:
 def _strategies_table(results: Record) -> Iterator[str]:
     yield "<h2>Strategies</h2>"
     counts = results["strategies"].items()
-    rows = ([escape(name), str(count["used"]), str(count["succeeded"])] for name, count in counts)
+    rows = ([html_text(name), str(count["used"]), str(count["succeeded"])] for name, count in counts)
     yield html_table(("strategy", "attempts", "proofs"), rows)
 
 
@@ -225,12 +224,11 @@ def _goal_row(name: str, samples: Sequence[SampleRecord]) -> list[str]:
     goal = first.of.goal
     statement = "\n".join([*goal.context, goal.text])
     below = "\n".join(first.tactics) if first.is_proved else first.why
-    opened = (
-        f"<details><summary>{escape(name)}</summary><pre>{escape(statement)}</pre><pre>{escape(below)}</pre></details>"
-    )
+    inside = "".join(f"<pre>{html_text(text)}</pre>" for text in (statement, below))
+    opened = f"<details><summary>{html_text(name)}</summary>{inside}</details>"
     status = f'<span class="{first.status}">{_STATUS[first.status]}</span>'
     tried = str(sum(len(one.attempts) for one in samples))
-    return [opened, status, f"{first.seconds:.2f}", tried, escape(first.strategy or "-")]
+    return [opened, status, f"{first.seconds:.2f}", tried, html_text(first.strategy or "-")]
 
 
 _STATUS = {PROVED: "proved", OPEN: "not proved", FRONTIER: "not tried to the end"}
@@ -239,5 +237,5 @@ _STATUS = {PROVED: "proved", OPEN: "not proved", FRONTIER: "not tried to the end
 def _refused_table(refused: Sequence[Refusal]) -> Iterator[str]:
     if refused:
         yield f"<h2>{plural(len(refused), 'row')} of the bank not counted</h2>"
-        rows = ([str(row.line), escape(row.id), escape(row.why)] for row in refused)
+        rows = ([str(row.line), html_text(row.id), html_text(row.why)] for row in refused)
         yield html_table(("line", "row", "why"), rows)

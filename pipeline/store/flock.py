@@ -140,14 +140,22 @@ def _holds(pid: str, mark: bytes) -> bool:
 
 
 def _lockers(mark: bytes) -> set[int]:
-    """The processes that took the lock, of those into which nobody may look, as builds are, and which are alive."""
+    """The processes that took the lock and are alive: into some nobody may look, as into builds."""
     try:
         with open("/proc/locks", "rb") as file:
             lines = [line.split() for line in file if b" FLOCK " in line and line.rstrip().endswith(mark)]
     except OSError:
         return set()
     pids = {int(words[words.index(b"FLOCK") + 3]) for words in lines if b"->" not in words}
-    return {pid for pid in pids if os.path.exists(f"/proc/{pid}")}
+    return {pid for pid in pids if _is_alive(pid)}
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return not file.read().rpartition(b") ")[2].startswith(b"Z")
+    except OSError:
+        return False
 
 
 def _process_name(pid: str) -> str:

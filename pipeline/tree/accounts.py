@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
 from pipeline.core.recipe import make_recipe, same_request
-from pipeline.core.text import plural
+from pipeline.core.text import plain_text, plural
 from pipeline.errors import SpecError, not_built
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
@@ -27,7 +27,7 @@ from pipeline.tree.report.explain import (
     margin_to_next,
 )
 from pipeline.tree.report.manifest import evaluation_entry, idea_title
-from pipeline.tree.report.markdown import clip_text, plain_text
+from pipeline.tree.report.markdown import clip_text
 from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.beam import Evaluation, rank_key

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
+from pipeline.core.text import plain_text, visible_text
 from pipeline.errors import SpecError
 from pipeline.git.command import GitProblem
 from pipeline.git.objects import parent_commit, write_commit
@@ -97,9 +99,20 @@ def _message(manifest: Mapping[str, Any], before: str, name: str, slot: str) -> 
     if spent:
         usd = format_money(spent["usd"], spent["unknown_calls"], "{:.2f} USD")
         cost = f"{usd}, {spent['tokens']} tokens, {spent['seconds']:.1f} s"
-    subject = each["idea_title"]
+    subject = plain_text(each["idea_title"])
     subject = subject if len(subject) <= LONGEST_SUBJECT else f"{subject[: LONGEST_SUBJECT - 1]}…"
     where = f"Coppice run {manifest['tree_run_id']}: {slot}, which became {name}"
-    return "\n".join(
-        [subject, "", read_text(each["idea_path"]).strip(), "", ", ".join(numbers), f"Cost: {cost}", where]
-    )
+    text = read_text(each["idea_path"]).strip()
+    return "\n".join([*map(message_text, (subject, "", text)), "", ", ".join(numbers), f"Cost: {cost}", where])
+
+
+# What a site for repositories heeds in a message: mentions, issues that it closes, addresses, builds to skip, authors.
+_HEEDED = re.compile(
+    r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=\bGH)(?=-\d)|(?<=:)(?=//)|(?<=\[)(?=(?:skip|no|ci|actions)\b)|^(?=[\w-]+-by:)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def message_text(text: str) -> str:
+    """Text of an idea in a message: it calls nobody, closes nothing and is all visible."""
+    return _HEEDED.sub(" ", visible_text(text))

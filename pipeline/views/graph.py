@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import NamedTuple
 
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
 from pipeline.core.text import count_words, join_names, target_count
 from pipeline.views.layout import Layout, Spacing, layout
+from pipeline.views.pages.drawing import html_text
 
 STATUSES = (FRESH, STALE, FAILED, IGNORED)
 
@@ -134,11 +134,11 @@ def chart_svg(chart: Chart) -> str:
     view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title"'
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
-        f'<title id="title">{escape(chart.headline)}</title>',
+        f'<title id="title">{html_text(chart.headline)}</title>',
         f"<style>{_style_rules(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style_rules(DARK)} }}</style>",
         TIP,
         f'<rect class="paper" {size}/>',
-        f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{escape(chart.headline)}</text>',
+        f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{html_text(chart.headline)}</text>',
         *legend,
         f'<g transform="translate({MARGIN} {MARGIN + HEAD})">',
         *_arrows(chart, placed),
@@ -177,16 +177,16 @@ def _box_svg(box: Box, place: tuple[float, float, float], height: float, flat: b
     """Draw a target by its status; a step with name, counts, and a bar with the share of each status."""
     left, top, width = place
     yield f'<g transform="translate({left:.1f} {top:.1f})">'
-    yield f"<title>{escape(chr(10).join((box.label, *box.facts)))}</title>"
+    yield f"<title>{html_text(chr(10).join((box.label, *box.facts)))}</title>"
     for sheet in (2, 1) if box.size > 1 else ():
         by = sheet * STACK / 2
         yield f'<rect class="card" x="{by}" y="{by}" width="{width:.1f}" height="{height}" rx="7"/>'
     yield f'<rect class="card" width="{width:.1f}" height="{height}" rx="7"/>'
     if flat:
         yield f'<circle class="{next(iter(box.statuses))}" cx="13" cy="{height / 2}" r="4.5"/>'
-        yield f'<text x="24" y="{height / 2 + 4.5}">{escape(box.label)}</text>'
+        yield f'<text x="24" y="{height / 2 + 4.5}">{html_text(box.label)}</text>'
     else:
-        yield f'<text x="14" y="20">{escape(box.label)}</text>'
+        yield f'<text x="14" y="20">{html_text(box.label)}</text>'
         yield f'<text class="small" x="14" y="35">{counts_text(box.statuses)}</text>'
         x, whole = 14.0, width - 28
         for status, n in box.statuses.items():

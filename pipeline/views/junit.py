@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, SKIPPED, Outcome
+from pipeline.core.text import visible_text
 from pipeline.store.files import write_whole
 from pipeline.views.events import Build, Recorder
 from pipeline.views.lines import log_tail
@@ -73,5 +74,5 @@ def _property(parent: Element, name: str, value: str) -> None:
 
 
 def xml_text(text: str) -> str:
-    """Text without the characters that XML cannot hold in any spelling."""
-    return _ILLEGAL.sub("", text)
+    """Text without the characters that XML cannot hold in any spelling, and without those that mislead a reader."""
+    return visible_text(_ILLEGAL.sub("", text), "")

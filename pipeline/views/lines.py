@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, OUTAGE, RECALLED, SKIPPED, Outcome
-from pipeline.core.text import count_words, duration, target_count
+from pipeline.core.text import count_words, duration, target_count, visible_text
 
 OUTCOME_LINES = {
     BUILT: "built {name}  {time}{again}",
@@ -98,8 +98,17 @@ def log_tail(path: str) -> list[str]:
 
 
 def clean_line(line: str) -> str:
-    """Line without what moves the cursor or colours; if it was overwritten again and again, its last state."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2].expandtabs())
+    """Line without what moves the cursor, colours or misleads; if it was overwritten again and again, its last state.
+
+    Whatever others wrote passes here, or `clean_text`, before it comes to a terminal."""
+    if line.isprintable():
+        return line
+    return visible_text(_CONTROLS.sub("", _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2].expandtabs()), "")
+
+
+def clean_text(text: str) -> str:
+    """Lines that are clean, each by itself."""
+    return text if text.isprintable() else "\n".join(map(clean_line, text.split("\n")))
 
 
 def encodable(text: str, stream: Any) -> str:

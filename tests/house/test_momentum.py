@@ -7,14 +7,20 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from difflib import unified_diff
 from hashlib import sha256
 from itertools import combinations, permutations
 from pathlib import Path
 from statistics import fmean
 
 import pytest
+import yaml
 from kit.project import ROOT, Project
+from kit.searches import files
+
+from pipeline.core.cages import ISOLATED, LANDLOCK, PLAIN, CageKeys
+from pipeline.machine.grades import lacking
 
 EXAMPLE = ROOT / "examples/momentum"
 IDEAS = sorted(path.name for path in (EXAMPLE / "ideas").iterdir())
@@ -99,6 +105,17 @@ def swept(run: Run, code: Path, *words: str) -> list[Row]:
     return table(code)
 
 
+def judged_apart(run: Run, code: Path) -> Path:
+    """The results of the start's judge, of what this code decides."""
+    answers, judge = code / "answers", code.with_name(f"{code.name}.judge")
+    shutil.copytree(EXAMPLE / "repo", judge, ignore=shutil.ignore_patterns("__pycache__", "results"))
+    paths = [str(answers / name) for name in ("decisions.csv", "errors.csv")]
+    for folder, words in ((code, ["decisions.py", "--out"]), (judge, ["judge.py", "--decisions"])):
+        ended = run(folder, *words, paths[0], "--errors", paths[1])
+        assert ended.returncode == 0, ended.stderr
+    return judge / "results"
+
+
 def sharpe(rows: list[Row]) -> float:
     """The mean over configs and years."""
     return fmean(float(row["sharpe"]) for row in rows if row["status"] == "ok")
@@ -153,6 +170,20 @@ def test_a_part_of_the_sweep_has_the_rows_of_the_whole(run: Run, patched: Callab
     assert swept(run, code, "--config-limit", "3") == whole[: 3 * len(years)]
     assert swept(run, code, "--config-id", "17") == [row for row in whole if row["config_id"] == "17"]
     assert run(code, "sweep.py", "--config-id", "24").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "ideas", [[], [FIRST, SECOND], [FIRST, FAILS_CONFIGS], [LOOK_AHEAD], [FIRST, "13-dither", "14-inverse-volatility"]]
+)
+def test_the_judge_apart_writes_the_bytes_of_the_sweep(
+    run: Run, patched: Callable[..., Path], ideas: list[str]
+) -> None:
+    """To the last digit: decisions are written down as exactly as they were made."""
+    code = patched(*ideas)
+    swept(run, code)
+    apart = judged_apart(run, code)
+    for name in ("results.csv", "returns.csv"):
+        assert (apart / name).read_bytes() == (code / "results" / name).read_bytes()
 
 
 def test_an_idea_says_what_why_and_how() -> None:
@@ -225,25 +256,68 @@ def test_the_figures_are_those_of_this_code(run: Run, patched: Callable[..., Pat
 # -- the search of specs/momentum.yaml, as it runs
 
 
-@pytest.fixture(scope="module")
-def searched(prices: Path, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """With one idea more in its first depth, a cheat; and with the prices and the numpy that there are already."""
-    project = Project(tmp_path_factory.mktemp("search") / "project")
+def project_of(root: Path, prices: Path, environment: Path) -> Project:
+    """The example and its spec, with the prices and the numpy that there are already."""
+    project = Project(root)
     shutil.copytree(
         EXAMPLE, project.root / "examples/momentum", ignore=shutil.ignore_patterns("__pycache__", "results")
     )
-    ideas = project.root / "examples/momentum/ideas"
-    (ideas / LUCK).rename(ideas / "00-own-luck")
     spec = (ROOT / "specs/momentum.yaml").read_text()
-    spec = spec.replace("ideas_per_node: 4", "ideas_per_node: 5")
     spec = spec.replace("{project}/runs/momentum-environment/venv", str(environment))
-    spec = spec.replace("runs/momentum-environment/", "").replace("runs/prices/", "")
-    project.spec("momentum", spec)
+    project.spec("momentum", spec.replace("runs/momentum-environment/", "").replace("runs/prices/", ""))
     shutil.copy(prices, project.root / "prices.csv")
     shutil.copy(environment.with_name("record"), project.root / "python.json")
+    return project
+
+
+@pytest.fixture(scope="module")
+def searched(prices: Path, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """With one idea more in its first depth, a cheat."""
+    project = project_of(tmp_path_factory.mktemp("search") / "project", prices, environment)
+    ideas = project.root / "examples/momentum/ideas"
+    (ideas / LUCK).rename(ideas / "00-own-luck")
+    project.spec("momentum", project.read("specs/momentum.yaml").replace("ideas_per_node: 4", "ideas_per_node: 5"))
     said = project.call("run", "momentum")
     assert said.code == 0, said
     return project
+
+
+Small = Callable[..., Project]
+
+
+@pytest.fixture
+def small(prices: Path, environment: Path, tmp_path: Path) -> Small:
+    """The smallest search that promotes an idea: one depth, the first four configs, and no other check than `labels`.
+
+    `forgers`: what is added to `decide`, by idea; `keys`: keys of the spec that are others."""
+
+    def small(name: str, forgers: Mapping[str, str] = {}, **keys: object) -> Project:
+        project = project_of(tmp_path / name, prices, environment)
+        ideas = project.root / "examples/momentum/ideas"
+        for idea in set(IDEAS) - {FIRST}:
+            shutil.rmtree(ideas / idea)
+        for idea, lines in forgers.items():
+            _write_forger(project, idea, lines)
+        spec = yaml.safe_load(project.read("specs/momentum.yaml"))
+        del spec["checks"]["look-ahead"]
+        sizes = {"ideas_per_node": 1 + len(forgers), "beam_width": 1, "max_depth": 1, "sweep_config_limit": 4}
+        project.spec("momentum", yaml.safe_dump({**spec, **sizes, **keys}, sort_keys=False))
+        said = project.call("run", "momentum")
+        assert said.code == 0, said
+        return project
+
+    return small
+
+
+def _write_forger(project: Project, idea: str, lines: str) -> None:
+    path = "examples/momentum/repo/strategy.py"
+    before = project.read(path)
+    head, mark, body = before.partition('    """The weight of every stock on this day."""\n')
+    after = head + mark + "".join(f"    {line}\n" for line in lines.splitlines()) + body
+    change = unified_diff(before.splitlines(True), after.splitlines(True), "a/strategy.py", "b/strategy.py")
+    folder = f"examples/momentum/ideas/{idea}"
+    project.write(f"{folder}/idea.md", f"IDEA: {idea}\n\nRATIONALE: Why not.\n\nREQUIRED_CHANGES:\n- In `decide`.\n")
+    project.write(f"{folder}/change.patch", "".join(change))
 
 
 def judged(searched: Project, depth: int) -> dict[str, tuple[str, str]]:
@@ -251,7 +325,8 @@ def judged(searched: Project, depth: int) -> dict[str, tuple[str, str]]:
     manifest = json.loads(searched.read("runs/momentum/manifest.json"))
     found = [each for each in manifest["evaluations"].values() if each["parent_node_id"] == f"d{depth}.n0"]
     titles = {re.match(r"IDEA: (.+?)\.?\n", written(idea))[1]: idea for idea in IDEAS}  # type: ignore[index]
-    return {titles[each["idea_title"].rstrip(".")]: _decided(each["decision"]) for each in found}
+    named = [(each["idea_title"].rstrip("."), each["decision"]) for each in found]
+    return {titles.get(title, title): _decided(decision) for title, decision in named}
 
 
 def _decided(decision: dict[str, str | None]) -> tuple[str, str]:
@@ -290,6 +365,87 @@ def test_an_undone_edit_redoes_the_report_alone(searched: Project) -> None:
     told = (ROOT / "README.md").read_text().partition("scripts/run\n93 targets: 18 built")
     (judged, _, fresh), undone = (tuple(map(int, counts)) for counts in re.findall(COUNTS, "".join(told[1:])))
     assert undone == (2, judged - 2, fresh)
+
+
+FORGED = """\
+import atexit, os, sys
+def forge():
+    lines = ["config_id,block,status,sharpe,max_drawdown,seed"]
+    lines += [f"{i},{year},ok,{9 + i / 9 + year % 7},-0.01,1" for i in range(4) for year in range(1991, 2023)]
+    with open(os.environ["AGENTIC_RESULTS_CSV"], "w") as file:
+        file.write("\\n".join(lines) + "\\n")
+if "AGENTIC_RESULTS_CSV" in os.environ and len(closes) > 8000 and not hasattr(sys, "forged"):
+    sys.forged = atexit.register(forge)
+"""
+PATCHED = """\
+import sys
+for module in map(sys.modules.get, ("__main__", "sweep", "backtest")):
+    if len(closes) > 8000 and hasattr(module, "metrics"):
+        module.metrics = lambda history: {"sharpe": 9, "max_drawdown": 0, "turnover": 1, "annual_return": 1}
+"""
+BORROWED = """\
+if len(closes) > 8000:
+    return 5 * np.eye(closes.shape[1])[int(np.argmin(closes[day]))]
+"""
+BAD_ANSWER = """\
+import atexit, sys
+if "--errors" in sys.argv and not hasattr(sys, "forged"):
+    sys.forged = atexit.register(lambda: open(sys.argv[sys.argv.index("--out") + 1], "a").write("2000-01-03,0,1\\n"))
+"""
+FORGERS = {"02-forged": FORGED, "03-patched": PATCHED, "04-borrowed": BORROWED, "05-bad-answer": BAD_ANSWER}
+
+
+def test_a_forger_is_judged_by_what_it_decided(small: Small) -> None:
+    """Where one process decides and judges, it would have won."""
+    project = small("apart", FORGERS)
+    found, results = judged(project, 0), "runs/momentum/artifacts/d0.n0{}.csv"
+    assert found[FIRST][0] == "d1.n0"
+    for slot, forger in ((".i1", "02-forged"), (".i2", "03-patched")):
+        assert found[forger][0] != "d1.n0"
+        assert project.read(results.format(slot)) == project.read(results.format(""))
+    assert found["04-borrowed"][0] == "rows"
+    assert "more is invested than there is" in project.read(results.format(".i3"))
+    assert found["05-bad-answer"][1].startswith("failed: sweep: bad answer: exit status 1: ValueError: decisions.csv:")
+
+
+@pytest.mark.parametrize("forger", ["02-forged", "03-patched"])
+def test_in_one_process_a_forger_wins(small: Small, environment: Path, forger: str) -> None:
+    spec = yaml.safe_load((ROOT / "specs/momentum.yaml").read_text())
+    answer = spec["sweep"].pop("answer")
+    del spec["sweep"]["judge"]
+    words = ["{environment}", str(environment), "--", "sweep.py", "--prices", "{prices}", "--config-limit", "{limit}"]
+    reads = {port: Path(path).name if port != "environment" else path for port, path in answer["reads"].items()}
+    project = small(
+        "one", {forger: FORGERS[forger]}, sweep={**spec["sweep"], "run": ["python3", *words], "reads": reads}
+    )
+    assert judged(project, 0)[forger][0] == "d1.n0"
+
+
+def test_every_grade_of_a_cage_comes_to_the_same_bytes(small: Small) -> None:
+    """Results, answers, records and commits; but for what says how long it took, and in which cage."""
+    grades = [grade for grade in (PLAIN, LANDLOCK, ISOLATED) if not lacking(CageKeys(sandbox=grade))]
+    found = {}
+    for grade in grades:
+        project = small(grade, {"02-forged": FORGED}, sandbox=grade)
+        folder = project.root / "runs/momentum"
+        written = files(
+            folder, "artifacts/*.csv", "depths/**/*.json", "eval/**/*.json", "eval/*/out*/**/*.csv", "*.json"
+        )
+        timed = [path for path in written if path.endswith(".cost.json") or path == "manifest.json"]
+        held = {json.loads(written[path])["sandbox"] for path in timed if path.endswith("sweep.cost.json")}
+        assert held == {"trusted" if grade == ISOLATED else grade}
+        found[grade] = {path: content for path, content in written.items() if path not in timed}
+        promoted = json.loads(found[grade].pop("depths/0/promoted.json"))
+        seconds = [spent.pop() for spent in promoted["spent"].values()]
+        assert min(seconds) > 0
+        found[grade]["promoted"] = json.dumps(promoted).encode()
+        refs = ["git", "-C", str(folder / "repo.git"), "for-each-ref"]
+        found[grade]["refs"] = subprocess.run(refs, capture_output=True, check=True).stdout
+        assert judged(project, 0)[FIRST][0] == "d1.n0"
+    assert len(found[PLAIN]) > 20
+    for grade in grades:
+        assert {path for path in found[PLAIN] if found[PLAIN][path] != found[grade].get(path)} == set(), grade
+        assert found[grade].keys() == found[PLAIN].keys()
 
 
 def test_the_look_ahead_would_have_won_by_far(run: Run, patched: Callable[..., Path]) -> None:

@@ -20,6 +20,7 @@ sweep:
   run: sh {in} {results} {project}   # the sum of all that is in plus/
   reads: sweep.sh
 metrics: {m: {primary: true}}
+sandbox: plain
 """
 SHAPE = "ideas_per_node: 2\nmax_depth: 3\n"
 

@@ -158,7 +158,15 @@ def guard_of(processes: Processes) -> psutil.Process:
 
 def guards() -> set[psutil.Process]:
     """Of this process; other tests may have left theirs."""
-    return {child for child in psutil.Process().children() if any("guard.py" in word for word in child.cmdline())}
+    return {child for child in psutil.Process().children() if any("guard.py" in word for word in words_of(child))}
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """Its words; none of one that has ended, such as an orphan that was left to us."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def test_the_guard_ends_with_the_build(processes: Processes) -> None:

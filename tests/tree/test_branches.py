@@ -7,6 +7,8 @@ from kit.gitting import run_git
 from kit.project import Project
 from kit.tree_runs import small_search
 
+from pipeline.tree.branches import message_text
+
 PREFIX = "coppice/x/"
 
 
@@ -119,3 +121,17 @@ def test_where_numbers_of_the_chain_are_missing_it_is_to_be_built_first(found: P
     (found.root / "runs/x/depths/0/assigned.json").unlink()
     assert "x is not up to date" in words(found, code=2)
     assert [*branches(found)] == ["main"]
+
+
+@pytest.mark.parametrize(
+    ("text", "inert"),
+    [
+        ("Ask @octocat, o/r#12 and GH-3.", "Ask @ octocat, o/r# 12 and GH -3."),
+        ("Fixes https://github.com/o/r/issues/1", "Fixes https: //github.com/o/r/issues/1"),
+        ("Go on [skip ci] [CI skip] [1]", "Go on [ skip ci] [ CI skip] [1]"),
+        ("One.\nCo-Authored-By: A <a@b.c>", "One.\n Co-Authored-By: A <a@ b.c>"),
+        ("\x1b]0;title\x07a\u202eb\u200bc\n\td", " ]0;title a b c\n\td"),
+    ],
+)
+def test_an_idea_in_a_message_calls_nobody_and_closes_nothing(text: str, inert: str) -> None:
+    assert message_text(text) == inert

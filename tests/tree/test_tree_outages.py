@@ -681,17 +681,21 @@ fi
 """
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Project]:
+def mounted(tmp_path: Path, size: str) -> Iterator[Project]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
     if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("only root can mount a small disk")
     try:
         yield Project(folder / "project")
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Project]:
+    yield from mounted(tmp_path, "8m")
 
 
 @pytest.mark.parametrize("patience", ["1h", 0])
@@ -807,6 +811,41 @@ def test_a_command_that_met_a_full_disk_runs_again_but_not_for_ever(
     waits = [wait["kind"] for wait in events(search, "waiting") if wait["eval_id"] == "d0.n0.i0"]
     assert waits == ["disk full"] * (1 if promoted else 3)
     assert (search.why("d0.n0.i0") == "d1.n0") is promoted, "what fills the disk each time is the candidate's own"
+
+
+HOG = """\
+if [ "$(basename "$PWD")" = d0.n0.i0 ]; then
+  head -c 999000000 /dev/zero > hog 2> /dev/null || { sleep 1; exit 1; }
+fi
+"""
+
+
+@pytest.fixture
+def larger_disk(tmp_path: Path) -> Iterator[Project]:
+    yield from mounted(tmp_path, "160m")
+
+
+def test_a_candidate_that_fills_the_disk_has_failed_and_the_others_have_its_room(larger_disk: Project) -> None:
+    search = Search(larger_disk, {"1hog": "gain=14", "2": "gain=11"}, patience=0)
+    larger_disk.write("list.hook", HOG)
+    search.build()
+    why = search.summary("d0.n0.i0")["why"]
+    assert re.fullmatch(r"sweep: exit status 1: it wrote 1\d\d MB where 1\d\d MB were free, and filled .* at /.*", why)
+    assert search.why("d0.n0.i1") == "d1.n0"
+    status = os.statvfs(larger_disk.root)
+    assert status.f_bavail * status.f_frsize > 100 << 20, "its room was given back"
+    assert not events(search, "waiting")
+
+
+def test_a_disk_that_others_have_filled_is_no_failure_of_a_candidate(larger_disk: Project) -> None:
+    search = Search(larger_disk, {"1": "gain=14", "2": "gain=11"}, patience=0)
+    larger_disk.write("list.hook", HOG.replace("> hog", '> "$LIST.ballast"'))
+    search.build(code=69)
+    (larger_disk.root / "list.ballast").unlink()
+    larger_disk.write("list.hook", ":\n")
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert not events(search, "failed")
 
 
 def test_git_without_room_is_no_problem_of_a_candidate(small_disk: Project) -> None:

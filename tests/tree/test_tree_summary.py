@@ -18,7 +18,9 @@ from pipeline.tree.report.markdown import (
     format_change,
     format_money,
     markdown_table,
+    markdown_text,
     table_cell,
+    wrap_line,
 )
 from pipeline.tree.report.summary import best_path, summary_text
 from pipeline.tree.run.records import lives_of
@@ -163,7 +165,7 @@ def test_whatever_is_in_a_cell_a_table_keeps_its_shape(rows: list[tuple[str, str
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("a|b", "a\\|b"), ("a\n\n b", "a b"), ("<b>", "\\<b>"), ("", "-"), ("\x1b[31mred", "[31mred")]
+    ("text", "shown"), [("a|b", "a\\|b"), ("a\n\n b", "a b"), ("<b>", "\\<b>"), ("", "-"), ("\x1b[31mred", "\\[31mred")]
 )
 def test_a_cell_is_one_line_that_ends_no_cell(text: str, shown: str) -> None:
     assert table_cell(text) == shown
@@ -278,3 +280,58 @@ def test_a_depth_that_is_not_decided_yet_is_told_beside_the_best_node(project: P
 )
 def test_a_probability_is_no_power_of_ten(p: float, text: str) -> None:
     assert format_chance(p) == text
+
+
+# What models may write, and what is left of Markdown in it: nothing but words and code.
+LIVE = [
+    ("[x](https://e.vil)", "`[x](https://e.vil)`"),
+    ("see www.e.vil", "see `www.e.vil`"),
+    ("![x][y]", r"!\[x\]\[y\]"),
+    ("<img src=x>", r"\<img src=x>"),
+    ("thanks @octocat", "thanks `@octocat`"),
+    ("o/r#12 a@b.c GH-3", "`o/r#12` `a@b.c` `GH-3`"),
+    ("```", r"\`\`\`"),
+    ("`@a`|b", "`'@a'¦b`"),
+    (r"a\|b", r"a\\\|b"),
+    ("*b* __c__ ~~d~~ e_f", r"\*b\* \_\_c\_\_ \~\~d\~\~ e_f"),
+    ("&lt;b&gt; & c", r"\&lt;b\&gt; & c"),
+    ("costs $5, $x$", "costs $5, `$x$`"),
+    ("# a", r"\# a"),
+    ("1. a", r"1\. a"),
+    ("> a", r"\> a"),
+    ("a\u202eb\u200bc", "a b c"),
+]
+
+
+@pytest.mark.parametrize(("text", "inert"), LIVE)
+def test_nothing_that_a_model_writes_is_heeded_as_markdown(text: str, inert: str) -> None:
+    assert markdown_text(text) == inert
+
+
+@pytest.mark.parametrize("marker", ["#", "###", "-", "+", "1.", "1)", ">", ">a", "===", "---", ":--", "~~~", "```"])
+def test_no_line_that_goes_on_begins_anew(marker: str) -> None:
+    for size in range(100, 119):  # with one of them the marker is the first word of the second line
+        first, *more = wrap_line(f"- {markdown_text('a' * size)} {table_cell(marker)} b")
+        assert first.startswith("- a")
+        assert not [line for line in more if line.startswith(f"  {marker}")]
+        assert len(first) <= 120
+
+
+def test_a_long_word_is_not_cut_between_a_backslash_and_what_it_is_for() -> None:
+    for size in range(100, 125):
+        assert not [line for line in wrap_line(f"- {'a' * size}{table_cell('*' * 99)}") if line.startswith("  *")]
+
+
+def test_what_models_write_reaches_no_page_alive(manifest: dict[str, Any]) -> None:
+    """All texts of a search at once: titles, reasons, file names, notes of reviewers."""
+    bad = "](http://e.vil) <b> ![i](//e) @octocat #1 | ``` \u202e"
+    changed = deepcopy(manifest)
+    for each in changed["evaluations"].values():
+        each |= {"idea_title": bad, "empty_why": bad, "partial": bad, "left_out": [bad], "idea_defects": [bad]}
+        each["error"] = each["error"] and {**each["error"], "why": bad}
+        each["decision"] = each["decision"] and {**each["decision"], "why": bad}
+    changed["events"] = [{"event": "stopped", "at": 1.0, "why": bad}, {"event": "waiting", "at": 2.0, "kind": bad}]
+    page = summary_text(changed).partition("## How to look")[0]
+    without_code = re.sub(r"`[^`\n]*`", "", page.replace(r"\`", ""))
+    assert "e.vil" in page
+    assert not re.findall(r"e\.vil|(?<!\\)<|(?<!\\)\[|@|#1|\u202e|```", without_code)

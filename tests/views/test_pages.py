@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.views.pages.drawing import Scale, amount_scale, decades, difference_scale, html_table
+from pipeline.views.pages.drawing import Scale, amount_scale, decades, difference_scale, html_table, html_text
 
 
 @given(st.floats(0, 1e9))
@@ -48,3 +48,7 @@ def test_only_columns_of_numbers_stand_to_the_right() -> None:
     text = html_table(("goal", "calls"), [("a", "7")], numbers=(1,))
     assert '<th>goal</th><th class="number">calls</th>' in text
     assert '<td>a</td><td class="number">7</td>' in text
+
+
+def test_text_of_others_is_no_markup_and_all_of_it_can_be_seen() -> None:
+    assert html_text('<img src="x">&\u202ea\x1b[31m\nb') == "&lt;img src=&quot;x&quot;&gt;&amp; a [31m\nb"

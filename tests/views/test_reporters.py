@@ -5,6 +5,7 @@ import re
 from io import StringIO
 from types import SimpleNamespace
 from typing import Any
+from unicodedata import bidirectional, category
 
 import pytest
 from hypothesis import given
@@ -16,12 +17,14 @@ from kit.tree_runs import small_search
 from pipeline.commands.exits import OUTPUT_CLOSED
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
-from pipeline.core.text import duration
+from pipeline.core.text import duration, visible_text
 from pipeline.views.events import Build
 from pipeline.views.lines import TAIL_BYTES, TAIL_LINES, clean_line, failure_lines, log_tail, outcome_line, summary_line
 from pipeline.views.reporters import Console, ReporterGroup
 
 SPEC = fine_and_bad("seq 1 30", retries=1)
+# Of Unicode, what turns the direction of a text.
+DIRECTIONS = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 
 
 @pytest.fixture
@@ -230,9 +233,19 @@ def test_a_failure_before_the_first_attempt_has_no_time() -> None:
     )
 
 
-@given(st.text(alphabet="a\x1b[]m\r\t\x07\x00;1\x9b", max_size=30))
-def test_no_log_can_move_the_cursor(line: str) -> None:
+@given(st.text(alphabet="a\x1b[]m\r\t\x07\x00;1\x9b\u202e\u200b", max_size=30))
+def test_no_log_can_move_the_cursor_or_turn_the_line(line: str) -> None:
     assert clean_line(line).isprintable() or not clean_line(line)
+
+
+def test_whatever_unicode_calls_a_control_is_taken_out() -> None:
+    """But for signs before numbers in some scripts, which can be seen."""
+    everything = "".join(map(chr, range(0x110000)))
+    seen = visible_text(everything, "")
+    hidden = {char for char in seen if category(char) in ("Cc", "Cs", "Zl", "Zp") or bidirectional(char) in DIRECTIONS}
+    assert hidden == {"\t", "\n"}
+    assert visible_text("a b\tü ☃\n日") == "a b\tü ☃\n日"
+    assert {char for char in everything if category(char) == "Lo"} - {*seen} == {*"\u115f\u1160\u3164\uffa0"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kit.building import demo_of, fine_and_bad
 from kit.project import Project
 
 from pipeline.core.outcome import FAILED, SKIPPED, Outcome
-from pipeline.views.junit import junit_document
+from pipeline.views.junit import junit_document, xml_text
 
 SPEC = fine_and_bad("printf 'a\\\\000b\\\\033[31mc\\\\014d <&>'")
 
@@ -106,3 +106,7 @@ def test_it_is_xml_whatever_a_message_holds(told: list[tuple[str, str]]) -> None
     ended = [(f"demo:{n}", Outcome(status, why=why)) for n, (status, why) in enumerate(told)]
     written = junit_document(ended, datetime.now(UTC), "a \x00 b")
     assert len(list(ElementTree.fromstring(written).iter("testcase"))) == len(told)
+
+
+def test_nothing_in_it_turns_the_direction_of_a_line() -> None:
+    assert xml_text("a\u202eb\u200b\x1b[31m\tc\nd") == "ab[31m\tc\nd"

@@ -13,6 +13,7 @@ Array = Any  # of floats; numpy's own types would need numpy wherever this is ch
 Decide = Callable[[Array, int, Config], Array]
 
 COST = 0.001  # of the value traded, bought or sold
+ROUNDING = 1e-9  # of all the wealth
 WARM_UP = 273  # days before anybody trades, a year and a month: so that all configs trade on the same days
 MONTHS = 12  # in a year
 
@@ -21,6 +22,7 @@ MONTHS = 12  # in a year
 class Prices:
     days: list[str]
     closes: Array  # a row a day, a column a stock
+    stocks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class History:
 
 
 def read_prices(path: Path) -> Prices:
-    rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
-    return Prices([row[0] for row in rows], np.array([row[1:] for row in rows], dtype=float))
+    head, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    return Prices([row[0] for row in rows], np.array([row[1:] for row in rows], dtype=float), head[1:])
 
 
 def month_starts(days: Sequence[str]) -> list[int]:
@@ -44,14 +46,31 @@ def month_starts(days: Sequence[str]) -> list[int]:
     return [day for day in range(1, len(days)) if days[day][:7] != days[day - 1][:7]]
 
 
+def decision_days(days: Sequence[str]) -> list[int]:
+    """On the last day too: it is known on that day whether a month has begun."""
+    return [day for day in month_starts(days) if day >= WARM_UP]
+
+
 def trading_days(days: Sequence[str]) -> list[int]:
     """On the last day there is, nothing is bought: nobody knows what comes of it."""
-    return [day for day in month_starts(days) if WARM_UP <= day < len(days) - 1]
+    return [day for day in decision_days(days) if day < len(days) - 1]
 
 
 def decisions(prices: Prices, config: Config, decide: Decide) -> Array:
     """A row of weights for every trading day."""
     return np.array([decide(prices.closes, day, config) for day in trading_days(prices.days)])
+
+
+def check_rules(wanted: Array, top: int) -> None:
+    """Raise ValueError for weights that nobody may hold, whoever wrote them down."""
+    if not np.isfinite(wanted).all():
+        raise ValueError("a weight is not a finite number")
+    if wanted.min() < 0:
+        raise ValueError("a stock is sold short")
+    if wanted.sum(axis=1).max() > 1 + ROUNDING:
+        raise ValueError("more is invested than there is")
+    if (held := (wanted > 0).sum(axis=1).max()) > top:
+        raise ValueError(f"{held} stocks are held, {top} are most")
 
 
 def backtest(prices: Prices, wanted: Array) -> History:

@@ -2,6 +2,9 @@
 
 Usage: python sweep.py [--prices FILE] [--config-limit N | --config-id I]
 
+It decides and judges in one process, so a strategy could change how it is judged: among those that nobody has read,
+`decisions.py` lets one decide, and `judge.py` judges what it decided, to the same bytes.
+
 AGENTIC_OUTPUT_DIR   where returns.csv goes (default: results)
 AGENTIC_RESULTS_CSV  the table of metrics (default: results.csv in that folder)
 """
@@ -16,12 +19,26 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from backtest import Decide, History, Prices, backtest, decisions, metrics, part, read_prices, trading_days, years
+from backtest import (
+    Array,
+    Decide,
+    History,
+    Prices,
+    backtest,
+    check_rules,
+    decisions,
+    metrics,
+    part,
+    read_prices,
+    trading_days,
+    years,
+)
 from strategy import Config, decide
 
 LOOKBACKS = (21, 42, 63, 126, 189, 252)  # days
 TOPS = (3, 5, 8, 10)  # stocks held
 SEED = 1
+LONGEST_ERROR = 200
 METRICS = ("sharpe", "max_drawdown", "turnover", "annual_return")
 COLUMNS = ("config_id", "block", "params", "seed", "status", "error", *METRICS)
 DIGITS = 6  # sums may differ in their last bits from one processor to another; these do not
@@ -48,12 +65,30 @@ def by_year(history: History) -> dict[str, dict[str, float]]:
     return found
 
 
+def one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:LONGEST_ERROR]
+
+
+def failed(config: Config, error: str) -> Outcome:
+    return Outcome(config, None, {}, error)
+
+
 def outcome(prices: Prices, config: Config, decide: Decide) -> Outcome:
     try:
-        history = backtest(prices, decisions(prices, config, decide))
-        return Outcome(config, history, by_year(history), "")
+        wanted = decisions(prices, config, decide)
     except Exception as error:  # noqa: BLE001 whatever a strategy does wrong with this config, the others are tried
-        return Outcome(config, None, {}, " ".join(f"{type(error).__name__}: {error}".split()))
+        return failed(config, one_line(error))
+    return judged(prices, config, wanted)
+
+
+def judged(prices: Prices, config: Config, wanted: Array) -> Outcome:
+    """What weights are worth that are there, a row for every trading day."""
+    try:
+        check_rules(wanted, config.top)
+        history = backtest(prices, wanted)
+        return Outcome(config, history, by_year(history), "")
+    except ValueError as error:
+        return failed(config, one_line(error))
 
 
 def blocks(prices: Prices) -> list[str]:
@@ -87,6 +122,13 @@ def monthly(outcomes: Iterable[Outcome]) -> list[list[object]]:
     ]
 
 
+def write_tables(prices: Prices, outcomes: Sequence[Outcome]) -> None:
+    folder = Path(os.environ.get("AGENTIC_OUTPUT_DIR", "results"))
+    table = Path(os.environ.get("AGENTIC_RESULTS_CSV", folder / "results.csv"))
+    write(table, COLUMNS, [cells(outcome, year) for outcome in outcomes for year in blocks(prices)])
+    write(folder / "returns.csv", ("config_id", "month", "return"), monthly(outcomes))
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     default = os.environ.get("MOMENTUM_PRICES", "prices.csv")
@@ -101,12 +143,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     asked = arguments()
     configs = grid()[: asked.config_limit] if asked.config_id is None else [grid()[asked.config_id]]
-    folder = Path(os.environ.get("AGENTIC_OUTPUT_DIR", "results"))
-    table = Path(os.environ.get("AGENTIC_RESULTS_CSV", folder / "results.csv"))
     prices = read_prices(asked.prices)
-    outcomes = [outcome(prices, config, decide) for config in configs]
-    write(table, COLUMNS, [cells(outcome, year) for outcome in outcomes for year in blocks(prices)])
-    write(folder / "returns.csv", ("config_id", "month", "return"), monthly(outcomes))
+    write_tables(prices, [outcome(prices, config, decide) for config in configs])
 
 
 if __name__ == "__main__":

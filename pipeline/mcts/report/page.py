@@ -5,7 +5,6 @@ The marks and colours of a scenario are the same in all charts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from pipeline.core.text import plural
@@ -15,7 +14,15 @@ from pipeline.mcts.search.agents import Block, ReservationRules
 from pipeline.mcts.search.journal import REAL_TIME
 from pipeline.mcts.spec.model import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS
 from pipeline.views.pages.charts import ChartLine, ChartMark, ChartRow, line_chart, rows_chart, stairs
-from pipeline.views.pages.drawing import Scale, amount_scale, difference_scale, html_page, html_table, share_scale
+from pipeline.views.pages.drawing import (
+    Scale,
+    amount_scale,
+    difference_scale,
+    html_page,
+    html_table,
+    html_text,
+    share_scale,
+)
 
 # comparison.json, as it was made or read again.
 Comparison = Mapping[str, Any]
@@ -47,7 +54,7 @@ def comparison_page(run: str, comparison: Comparison) -> str:
 
 def _cell(comparison: Comparison, estimate: Estimate, write: Write) -> str:
     mean, trust = estimate_parts(estimate, write, len(comparison["seeds"]))
-    return f"{escape(mean)} <small>{escape(trust)}</small>"
+    return f"{html_text(mean)} <small>{html_text(trust)}</small>"
 
 
 def _mark(comparison: Comparison, x: float, label: str, estimate: Estimate, write: Write) -> ChartMark:
@@ -58,11 +65,11 @@ def _mark(comparison: Comparison, x: float, label: str, estimate: Estimate, writ
 
 
 def _captioned(picture: str, caption: str) -> str:
-    return f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
+    return f"<figure>{picture}<figcaption>{html_text(caption)}</figcaption></figure>"
 
 
 def _note(words: str) -> str:
-    return f'<p class="note">{escape(words)}</p>'
+    return f'<p class="note">{html_text(words)}</p>'
 
 
 def _figure_range(estimates: Sequence[Estimate]) -> tuple[float, float]:
@@ -86,11 +93,12 @@ def _rows_chart(
 def _about_section(comparison: Comparison) -> Iterator[str]:
     spent = ", ".join(f"{number} {what}" for what, number in comparison["budget"].items() if number is not None)
     seeds = ", ".join(map(str, comparison["seeds"]))
-    yield f"<p>Each search may spend {escape(spent)}; seeds: {seeds or NONE}. Only proofs that held when checked count."
-    yield f"{SEEDLESS if len(comparison['seeds']) == 1 else escape(INTERVALS)}</p>"
+    yield f"<p>Each search may spend {html_text(spent)}; seeds: {seeds or NONE}."
+    yield "Only proofs that held when checked count."
+    yield f"{SEEDLESS if len(comparison['seeds']) == 1 else html_text(INTERVALS)}</p>"
     lean = comparison["lean"]
     origin = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
-    yield f'<p class="made">{escape(origin + settings_line(comparison["shared"]))}.</p>'
+    yield f'<p class="made">{html_text(origin + settings_line(comparison["shared"]))}.</p>'
 
 
 def _solved_section(comparison: Comparison) -> Iterator[str]:
@@ -104,7 +112,7 @@ def _solved_section(comparison: Comparison) -> Iterator[str]:
         "Below, a ring for each seed; equal ones lie on each other.",
     )
     rows = (
-        [escape(name), ", ".join(map(str, each["solved"].values())), _cell(comparison, each["share"], format_share)]
+        [html_text(name), ", ".join(map(str, each["solved"].values())), _cell(comparison, each["share"], format_share)]
         for name, each in every
     )
     head = f"of {plural(len(comparison['goals']), 'goal')}, with each seed"
@@ -115,7 +123,7 @@ def _paired_section(comparison: Comparison) -> Iterator[str]:
     paired = comparison["paired"]
     if not paired:
         return
-    first = escape(comparison["first"])
+    first = html_text(comparison["first"])
     yield f"<h2>Against {first}</h2>"
     differences = {name: each["difference"] for name, each in paired.items()}
     title = f"difference to {comparison['first']} in the share of goals solved"
@@ -130,8 +138,8 @@ def _paired_section(comparison: Comparison) -> Iterator[str]:
         here, there = each["only_here"], each["only_there"]
         counts = map(str, (each["both"], len(here), len(there), each["neither"]))
         difference = _cell(comparison, each["difference"], format_points)
-        rows.append([escape(name), difference, *counts, _cell(comparison, each["calls_ratio"], format_ratio)])
-        alone.append([escape(name), _goal_list(here), _goal_list(there)])
+        rows.append([html_text(name), difference, *counts, _cell(comparison, each["calls_ratio"], format_ratio)])
+        alone.append([html_text(name), _goal_list(here), _goal_list(there)])
     head = ("scenario", "difference, percentage points (interval)", "both", "only this", f"only {first}", "neither")
     yield html_table((*head, "calls where both solved, as a ratio (interval)"), rows, numbers=(2, 3, 4, 5))
     yield "<details><summary>Goals that only one of the two solved</summary>"
@@ -145,7 +153,7 @@ def _goal_list(solved: Sequence[Mapping[str, Any]]) -> str:
         seeds.setdefault(each["goal"], []).append(str(each["seed"]))
     listed = [f"{goal} (seed {', '.join(some)})" for goal, some in seeds.items()]
     more = [f"and {len(listed) - MOST_LISTED} more in comparison.json"] if len(listed) > MOST_LISTED else []
-    return escape("; ".join([*listed[:MOST_LISTED], *more])) or NONE
+    return html_text("; ".join([*listed[:MOST_LISTED], *more])) or NONE
 
 
 def _within_section(comparison: Comparison) -> Iterator[str]:
@@ -167,7 +175,9 @@ def _within_section(comparison: Comparison) -> Iterator[str]:
         "The steps are of all seeds together; marks with intervals stand side by side where the table has a column. "
         "A call is one tactic run by Lean.",
     )
-    rows = ([escape(name), *(_cell(comparison, each, format_share) for each in some)] for name, some in every.items())
+    rows = (
+        [html_text(name), *(_cell(comparison, each, format_share) for each in some)] for name, some in every.items()
+    )
     yield html_table(("scenario", *(plural(calls, "call") for calls in at)), rows)
 
 
@@ -180,7 +190,7 @@ def _effort_section(comparison: Comparison) -> Iterator[str]:
     )
     rows = []
     for name, each in comparison["scenarios"].items():
-        cells = [escape(name)]
+        cells = [html_text(name)]
         for proofs in (each["to_proof"][what] for what in COSTS):
             median = NONE if proofs["median"] is None else format_amount(proofs["median"])
             cells += [median, _cell(comparison, proofs["mean"], format_amount)]
@@ -205,7 +215,7 @@ def _robustness_section(comparison: Comparison) -> Iterator[str]:
     rows = []
     for line, one in points:
         figures = [_cell(comparison, one["share"], format_share), _cell(comparison, one["calls"], format_amount)]
-        rows.append([escape(line), f"{100 * one['fraction']:g} %", escape(one["scenario"]), *figures])
+        rows.append([html_text(line), f"{100 * one['fraction']:g} %", html_text(one["scenario"]), *figures])
     head = ("line", "blocked", "scenario", "share solved (interval)", "calls for a goal (interval)")
     yield html_table(head, rows, (1,))
 
@@ -237,10 +247,10 @@ def _iterations_section(comparison: Comparison) -> Iterator[str]:
         "idle: there was nothing to do for the agent; part of no_expansion, the rest of which tried tactics in vain."
     )
     rows = (
-        [escape(name), *(_cell(comparison, each[title], format_share) for title in columns)]
+        [html_text(name), *(_cell(comparison, each[title], format_share) for title in columns)]
         for name, each in uses.items()
     )
-    yield html_table(("scenario", *map(escape, columns)), rows)
+    yield html_table(("scenario", *map(html_text, columns)), rows)
 
 
 def _outcomes_section(comparison: Comparison) -> Iterator[str]:
@@ -250,12 +260,12 @@ def _outcomes_section(comparison: Comparison) -> Iterator[str]:
         "unverified: what was found did not hold. Only solved counts as solved; all count."
     )
     every = comparison["scenarios"].items()
-    rows = ([escape(name), *(str(each["outcomes"][what]) for what in OUTCOMES)] for name, each in every)
+    rows = ([html_text(name), *(str(each["outcomes"][what]) for what in OUTCOMES)] for name, each in every)
     yield html_table(("scenario", *OUTCOMES), rows, range(1, 1 + len(OUTCOMES)))
     keys = ("goal", "seed", "outcome", "error")
     wrong = [[name, *(str(one[key]) for key in keys)] for name, each in every for one in each["wrong"]]
     if wrong:
-        yield html_table(("scenario", "goal", "seed", "", "what was wrong"), ([*map(escape, row)] for row in wrong))
+        yield html_table(("scenario", "goal", "seed", "", "what was wrong"), ([*map(html_text, row)] for row in wrong))
 
 
 def _goals_section(comparison: Comparison) -> Iterator[str]:
@@ -265,22 +275,22 @@ def _goals_section(comparison: Comparison) -> Iterator[str]:
     yield "<h2>Goals</h2>"
     yield _note(f"With how many of the seeds each was solved. Those that nobody solved come first: {never}.")
     ordered = sorted(by_goal.items(), key=lambda goal: any(goal[1].values()))  # else as they are
-    rows = ([escape(name), *(f"{len(some)} of {seeds}" for some in each.values())] for name, each in ordered)
-    yield html_table(("goal", *map(escape, comparison["scenarios"])), rows)
+    rows = ([html_text(name), *(f"{len(some)} of {seeds}" for some in each.values())] for name, each in ordered)
+    yield html_table(("goal", *map(html_text, comparison["scenarios"])), rows)
 
 
 def _settings_section(comparison: Comparison) -> Iterator[str]:
     yield "<h2>Scenarios</h2>"
     yield _note("As a spec would have them; what is not said is as it is by default.")
     every = comparison["scenarios"].items()
-    rows = ([escape(name), escape(settings_line(spec_settings(each["settings"])))] for name, each in every)
+    rows = ([html_text(name), html_text(settings_line(spec_settings(each["settings"])))] for name, each in every)
     yield html_table(("scenario", "settings"), rows)
 
 
 def _refused_section(comparison: Comparison) -> Iterator[str]:
     if rows := comparison["refused"]:
         yield f"<h2>{plural(len(rows), 'row')} of the bank not counted</h2>"
-        yield html_table(("row", "why"), ([escape(each["goal"]), escape(each["error"])] for each in rows))
+        yield html_table(("row", "why"), ([html_text(each["goal"]), html_text(each["error"])] for each in rows))
 
 
 def format_share(number: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import duration, join_names, plural
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED, RETRIED
-from pipeline.tree.report.markdown import clip_text, plain_text
+from pipeline.tree.report.markdown import clip_text, markdown_text
 from pipeline.tree.rules.positions import ASKING_STAGES
 from pipeline.tree.run.records import (
     EVENT_BUILD,
@@ -114,7 +114,7 @@ def _what(kind: str) -> str:
     """The thing that is out, by the kind of a wait."""
     if kind in NO_MODEL:
         return NO_MODEL[kind]
-    return f"a model ({plain_text(kind)})"
+    return f"a model ({markdown_text(kind)})"
 
 
 def happening_lines(events: Sequence[Event], is_over: bool, is_building: bool) -> list[str]:
@@ -167,8 +167,8 @@ def _single_events(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
         if words := SINGLE_EVENTS.get(event.get("event", "")):
             why = ": ".join(str(event[name]) for name in ("stop_reason", "why") if event.get(name))
             slots = [str(event["slot"])] if event.get("slot") else [*map(str, event.get("slots") or [])]
-            where = f" for {clip_text(join_names(slots), WHY_WIDTH)}" if slots else ""
-            reason = f": {clip_text(plain_text(why), WHY_WIDTH)}" if why else ""
+            where = f" for {markdown_text(clip_text(join_names(slots), WHY_WIDTH))}" if slots else ""
+            reason = f": {markdown_text(clip_text(why, WHY_WIDTH))}" if why else ""
             yield _time(event), f"{moment(_time(event))}: {words}{where}{reason}"
 
 

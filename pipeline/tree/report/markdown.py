@@ -1,6 +1,7 @@
 """Markdown tables that can be read as text: aligned columns, one-line cells, formatted numbers.
 
-Candidates choose idea texts and file names: nothing in a cell may end it, move a cursor or mislead the eye."""
+Candidates choose idea texts and file names: nothing in a cell may end it, move a cursor or mislead the eye, and in a
+page nothing of theirs is a link, an image, a mention, HTML or a heading.  `markdown_text` is where they enter one."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from math import floor, log10
 from unicodedata import combining, east_asian_width
 
-from pipeline.core.text import one_line, plural
+from pipeline.core.text import one_line, plain_text, plural, visible_text
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]+")
 BLANK = "-"
 # Columns of a page, and the least of a column that is clipped.
 WIDTH, LEAST_WIDTH = 120, 10
@@ -63,22 +63,56 @@ def wrap_line(line: str) -> list[str]:
             now = f"{now} {word}" if now else word
         while display_width(now) > WIDTH:
             cut = next(n for n in range(len(now), 0, -1) if display_width(now[:n]) <= WIDTH)
+            cut -= (len(now[:cut]) - len(now[:cut].rstrip("\\"))) % 2  # a backslash stays with what it is for
             lines.append(now[:cut])
             now = f"{indent}{now[cut:]}"
-    return [*lines, now]
+    return [line if n == 0 else _without_marker(line, indent) for n, line in enumerate([*lines, now])]
+
+
+def _without_marker(line: str, indent: str) -> str:
+    """A line that goes on with the one above, and so must not begin as a heading, a list or a quotation does."""
+    first, space, rest = line.removeprefix(indent).partition(" ")
+    return f"{indent}{_escaped_marker(first)}{space}{rest}"
+
+
+# Words that begin a heading, a list or a quotation, or make a heading or a table of the line above.
+_MARKER = re.compile(r"#{1,6}|[-+]|=+|:?-+:?|\d{1,9}[.)]|>.*|~{3}.*", re.DOTALL)
+# Words that pages make links, mentions or formulas of, whatever stands before them.
+_LIVE = re.compile(r"@\w|#\d|\bGH-\d|://|\bwww\.|\$(?!\d)", re.IGNORECASE)
+_SPECIAL = re.compile(r"[\\`*\[\]<~|]|(?<![^\W_])_+|_+(?![^\W_])|&(?=#?\w+;)")
+_IN_CODE = str.maketrans("`|", "'¦")  # the one would end the code, the other the cell of a table
+
+
+def markdown_text(text: str) -> str:
+    """A text as one line of a page, or one item of a list, in which nothing is heeded as Markdown."""
+    first, space, rest = _markdown_words(text).partition(" ")
+    return f"{_escaped_marker(first)}{space}{rest}"
 
 
 def table_cell(text: str) -> str:
-    return plain_text(text).replace("|", "\\|").replace("<", "\\<") or BLANK
+    """The same for a cell, or for words in the middle of a line."""
+    return _markdown_words(text) or BLANK
 
 
-def plain_text(text: str) -> str:
-    """A text on one line, without characters that move the cursor of a terminal or the eye of a reader."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+def _markdown_words(text: str) -> str:
+    return " ".join(map(_markdown_word, plain_text(text).split()))
+
+
+def _markdown_word(word: str) -> str:
+    """A word as it is.  GitHub looks for mentions and addresses where no backslash is left: these stand as code."""
+    if not _LIVE.search(word):
+        return _SPECIAL.sub(lambda found: "".join(f"\\{char}" for char in found[0]), word)
+    return f"`{word.translate(_IN_CODE)}`"
+
+
+def _escaped_marker(word: str) -> str:
+    if not _MARKER.fullmatch(word):
+        return word
+    return f"{word[:-1]}\\{word[-1]}" if word[0].isdigit() else f"\\{word}"
 
 
 def clip_text(text: str, most: int) -> str:
-    return one_line(_CONTROL.sub(" ", text), most)
+    return one_line(visible_text(text), most)
 
 
 def display_width(text: str) -> int:

@@ -219,7 +219,9 @@ def progress_table(manifest: Manifest) -> list[str]:
         for each in manifest["evaluations"].values():
             if each["depth"] == int(depth):
                 why.setdefault(each["empty"], each["empty_why"])
-        empty = [f"{count} {word} ({clip_text(why[word], WHY_WIDTH)})" for word, count in counts["empty"].items()]
+        empty = [
+            f"{count} {word} ({table_cell(clip_text(why[word], WHY_WIDTH))})" for word, count in counts["empty"].items()
+        ]
         reasons += [f"- empty at depth {depth}: {'; '.join(empty)}"] if empty else []
         rows.append([depth, *(str(counts[name]) for name in names)])
     table = markdown_table(["depth", *names], rows, right=("depth", *names))
@@ -235,7 +237,7 @@ def holdout_lines(holdout: Manifest) -> Iterator[str]:
         for line in openings:
             again = ", by --reopen" if line.get("reopened") else ""
             known = f"{line['when']}: {line['final']}, commit {line['commit'][:10]}{again}" if "final" in line else ""
-            yield f"- {known or clip_text(line['why'], 100)}"
+            yield f"- {known or table_cell(clip_text(line['why'], 100))}"
     if holdout["lacking"]:
         yield f"From holdout.jsonl {plural(holdout['lacking'], 'line')} had been taken; what else was, nobody knows."
 

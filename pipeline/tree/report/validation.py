@@ -14,7 +14,7 @@ from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.text import join_names, plural
 from pipeline.tree.report import storage_checks as storage
 from pipeline.tree.report.manifest import LIFECYCLE_FIELDS, fold_manifest
-from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
+from pipeline.tree.report.markdown import clip_text, markdown_table, markdown_text
 from pipeline.tree.report.replay import replay_decisions
 from pipeline.tree.report.run_records import EXPANDED, FRONTIER
 from pipeline.tree.report.storage_checks import Check, Problem, Row, check_of, unequal_rows, value_text
@@ -240,8 +240,8 @@ def validation_report(validation: Validation) -> str:
     title = f"{plural(count, 'problem')} found" if count else "No problems found"
     lines = [f"# {title}", "", f"Search `{validation.run}`.", ""]
     lines += markdown_table(["check", "looked at", "problems"], rows, right=("looked at", "problems"))
-    lines += [line for each in validation.checks if each.note for line in ("", plain_text(each.note))]
+    lines += [line for each in validation.checks if each.note for line in ("", markdown_text(each.note))]
     for each in validation.checks:
         if each.problems:
-            lines += ["", f"## {each.name.capitalize()}", "", *(f"- {plain_text(str(p))}" for p in each.problems)]
+            lines += ["", f"## {each.name.capitalize()}", "", *(f"- {markdown_text(str(p))}" for p in each.problems)]
     return "\n".join(lines) + "\n"

@@ -10,16 +10,19 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from errno import ELOOP, ENOTDIR
+from hashlib import sha256
 from itertools import islice
 from typing import NamedTuple
 
-from pipeline.core.cages import CAGE, PLAIN, CageKeys
+from pipeline.core.cages import CAGE, ISOLATED, PLAIN, TRUSTED, CageKeys
 from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
+from pipeline.core.recipe import compact_json
 from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
@@ -28,6 +31,7 @@ from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
+    DiskUse,
     describe_exit,
     describe_start_failure,
     find_outage,
@@ -40,6 +44,7 @@ from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
 from pipeline.machine.limits import Limits, default_limits, make_limits
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Exit
+from pipeline.machine.suspects import DIED_TWICE, CommandRecord, Suspects
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
@@ -128,13 +133,26 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
     retries = job.target.limits.retries if isinstance(request.where, EvalSlot) else 0
     seconds, attempt, outages = 0.0, 0, CommandOutages(job.target.limits.patience or 0.0)
     while True:
-        begun = time.monotonic()
-        with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
-            once = _run_once(job, request, worktree)
+        with _at_work(job, request, commit) as record:
+            if record.condemned:
+                note_in_log(request.log, DIED_TWICE)
+                return NOTHING_RAN._replace(why=DIED_TWICE, exit=128 + signal.SIGKILL)
+            begun = time.monotonic()
+            with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
+                once = _run_once(job, request, worktree)
+            if once.outage and _was_killed(once) and not job.processes.stopping:
+                record.note_kill()
         if why := _outage_reason(once, request, outages):
             keep_printed(job, request.log)
             delete_tree(request.output)
-            outages.check(job, once, why)
+            try:
+                outages.check(job, once, why)
+            except StageOutage:
+                if not record.is_to_blame or not isinstance(request.where, EvalSlot):
+                    raise
+                return once._replace(
+                    why=f"{once.why}, as at each try; others were not", outage="", attempts=attempt + 1
+                )
             note_in_log(job.log, f"{why}; run again")
             write(request.log, b"")  # what the next run prints is all that counts
             continue
@@ -142,6 +160,18 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=seconds, attempts=attempt)
         note_in_log(request.log, f"attempt {attempt} failed: {once.why}")
+
+
+def _at_work(job: Job, request: CommandRequest, commit: str) -> AbstractContextManager[CommandRecord]:
+    """Let a command run for the block, alone if a build may have died of it; by name it is the work on this code."""
+    params = job.target.params
+    work = sha256(compact_json([job.target.name, request.output, commit, params]).encode()).hexdigest()[:16]
+    grade = resolve_grade(CageKeys.of(params.get("limits", {}).get(CAGE, {})).sandbox)
+    return job.shared.get(Suspects, Suspects).at_work(job, work, may_kill=grade not in (ISOLATED, TRUSTED))
+
+
+def _was_killed(once: CheckoutRun) -> bool:
+    return signal_of(Exit(once.exit)) in FROM_OUTSIDE
 
 
 # So often is a command that was killed from outside, or had no room, run again in one build.
@@ -167,8 +197,8 @@ class CommandOutages:
         if not once.outage:
             self.wait(job, why, NoRoom(why))
             return
-        is_killed = signal_of(Exit(once.exit)) in FROM_OUTSIDE
-        self.wait(job, why, StageOutage(f"{why}; build again", KILLED_FROM_OUTSIDE if is_killed else PROGRAM_MISSING))
+        reason = KILLED_FROM_OUTSIDE if _was_killed(once) else PROGRAM_MISSING
+        self.wait(job, why, StageOutage(f"{why}; build again", reason))
 
     def wait(self, job: Job, why: str, end: StageOutage) -> None:
         """Wait, as long as that may help; else raise `end`."""
@@ -212,8 +242,10 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     env = job.processes.environment(job.target.run, fixed, params["pass"])
     cage = command_cage(job, request, folder, names)
     watched = start_watch(job, worktree.repo, folder, cage.is_walled)
-    wire = arm_tripwire(cage.hidden, hidden=cage.is_walled)
+    # not on the store, which is hidden too: we ourselves write to it meanwhile
+    wire = arm_tripwire(sealed_paths(job, cage.is_walled), hidden=cage.is_walled)
     full: list[str] = []
+    room = DiskUse([folder, output])
     try:
         with watch_room([output, request.log]) as full:
             ended = job.processes.run(words, env, request.log, timeout, cwd=folder, cage=cage)
@@ -227,6 +259,10 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
     outage = None if foul else find_outage(ended, missing=lacks)
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
+    filled = room.filled() if full and (why or lacking) and not foul else ""
+    if filled:  # its files are of no use, and others need the room
+        delete_tree(output)
+        return CheckoutRun(f"{why or lacking}: {filled}", ended.code, b"", 0.0, 0, cage.grade, cage.network)
     _tidy_output(output, results)
     held, out = (cage.grade, cage.network), outage.why if outage else ""
     return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, *held, out, "".join(full))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from pipeline.core.graph import Leavings
 from pipeline.core.outcome import ANSWER_AWAITED
-from pipeline.core.text import join_names
+from pipeline.core.text import join_names, plain_text
 from pipeline.git.command import CandidateProblem
 from pipeline.git.commits import (
     Candidate,
@@ -160,7 +160,7 @@ class _Work:
 
     def _subject(self) -> str:
         text = parse_idea(self.idea).sections.get("IDEA", self.idea)
-        first = next((line.strip() for line in text.splitlines() if line.strip()), "An idea")
+        first = next(filter(None, map(plain_text, text.splitlines())), "An idea")
         return first if len(first) <= LONGEST_SUBJECT else f"{first[: LONGEST_SUBJECT - 1]}…"
 
     def _review_recorded(self, change: bytes) -> Implementation:

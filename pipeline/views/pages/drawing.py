@@ -10,6 +10,8 @@ from html import escape
 from math import ceil, floor, log10
 from typing import NamedTuple
 
+from pipeline.core.text import visible_text
+
 PAGE_STYLE = """
 :root { color-scheme: light dark; --line: #8884; --done: #2a7f4f; --left: #b0552a; }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
@@ -21,13 +23,18 @@ svg { width: 100%; height: auto; } svg text { fill: currentColor; font: 12px sys
 """.strip()
 
 
+def html_text(text: str) -> str:
+    """Text of others in a page: it is no markup, and all of it can be seen."""
+    return escape(visible_text(text))
+
+
 def html_page(title: str, parts: Iterable[str], style: str) -> str:
     """The title is what it begins with."""
     return "\n".join([
         '<!doctype html>\n<html lang="en"><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>\n{PAGE_STYLE}\n{style.lstrip()}\n{CHART_STYLE}\n</style>",
-        f"<h1>{escape(title)}</h1>",
+        f"<title>{html_text(title)}</title><style>\n{PAGE_STYLE}\n{style.lstrip()}\n{CHART_STYLE}\n</style>",
+        f"<h1>{html_text(title)}</h1>",
         *parts,
         "</html>\n",
     ])  # fmt: skip
@@ -137,12 +144,12 @@ svg .faint {{ stroke: #8884; }} svg .axis {{ stroke: #888; }}
 
 def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
     inside = "\n".join(parts)
-    view = f'viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}"'
+    view = f'viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html_text(title)}"'
     return f"<svg {view}>\n{inside}\n</svg>"
 
 
 def svg_group(look: int, parts: Iterable[str], tooltip: str = "") -> str:
-    title = f"<title>{escape(tooltip)}</title>" if tooltip else ""
+    title = f"<title>{html_text(tooltip)}</title>" if tooltip else ""
     return f'<g class="look{look % len(LIGHT)}">{title}{"".join(parts)}</g>'
 
 
@@ -173,7 +180,7 @@ def flat_bar(y: float, low: float, high: float) -> Iterator[str]:
 
 def svg_text(x: float, y: float, words: str, anchor: str = "middle", turned: bool = False) -> str:
     turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turn}>{escape(words)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turn}>{html_text(words)}</text>'
 
 
 def bottom_scale(scale: Scale, x: Callable[[float], float], top: float, bottom: float) -> Iterator[str]:

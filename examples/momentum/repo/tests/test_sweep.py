@@ -16,8 +16,9 @@ def too_few(closes: Array, day: int, config: Config) -> Array:
     return decide(closes, day, config)
 
 
-def undefined(closes: Array, *_: object) -> Array:
-    return np.full(closes.shape[1], np.nan)
+def nothing(closes: Array, *_: object) -> Array:
+    """A portfolio that never moves has no deviation."""
+    return np.zeros(closes.shape[1])
 
 
 class Sweep(unittest.TestCase):
@@ -32,7 +33,16 @@ class Sweep(unittest.TestCase):
         assert [row["sharpe"] == "" for row in rows] == [True, False]
 
     def test_a_metric_that_is_not_a_number_is_a_failure(self) -> None:
-        assert "sharpe" in outcome(prices(), grid()[0], undefined).error
+        with np.errstate(invalid="ignore"):
+            assert "sharpe" in outcome(prices(), grid()[0], nothing).error
+
+    def test_weights_that_break_the_rules_are_a_failure(self) -> None:
+        weights = {"finite": np.nan, "short": -0.1, "more is invested": 0.6, "12 stocks are held, 3": 0.01}
+        for why, weight in weights.items():
+            error = outcome(
+                prices(), grid()[0], lambda closes, *_, weight=weight: np.full(closes.shape[1], weight)
+            ).error
+            assert why in error, error
 
 
 if __name__ == "__main__":
