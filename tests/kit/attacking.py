@@ -334,11 +334,19 @@ class Trial:
         places = (self.checkout, f"{self.base}/output")
         return Cage(self.grade, network, limits, self.checkout, places, (data,), hidden)
 
-    def run(self, names: Sequence[str], number: int = 1, limits: Limits = NO_LIMITS, network: str = "") -> Exit:
+    def run(
+        self,
+        names: Sequence[str],
+        number: int = 1,
+        limits: Limits = NO_LIMITS,
+        network: str = "",
+        nested: bool = False,
+    ) -> Exit:
         """Try attacks in one command; what they say is in a file of the checkout."""
         words = [sys.executable, "-I", "-S", "-B", "attacks.py", "world.json", str(number), *names]
         env = self.processes.environment("x", {}, [])
-        return self.processes.run(words, env, self.log, 120, cwd=self.checkout, cage=self.cage(limits, network))
+        cage = self.cage(limits, network)._replace(nested=nested)
+        return self.processes.run(words, env, self.log, 120, cwd=self.checkout, cage=cage)
 
     def said(self) -> dict[str, dict[str, Any]]:
         path = Path(self.checkout, "said")
@@ -349,13 +357,16 @@ class Trial:
     def try_all(self) -> None:
         """First those beside another command, then a second round to remember in, then each that is alone."""
         together = [name for name, each in ATTACKS.items() if not each.alone]
-        twice, full = ([name for name in together if getattr(ATTACKS[name], which)] for which in ("twice", "full"))
+        twice, full, coder = (
+            [name for name in together if getattr(ATTACKS[name], which)] for which in ("twice", "full", "coder")
+        )
         with self._beside() as sibling:
             guard = self.processes._guard
             self._prepare(guard.pid if guard else 0, sibling)
             before = snapshot(self.base)
-            exited = self.run([name for name in together if name not in full])
+            exited = self.run([name for name in together if name not in (*full, *coder)])
             self.run(full, network=FULL)
+            self.run(coder, nested=True)
             first, left = self.said(), daemons(self.around.token)
             self.run(twice, 2)
             again, after = self.said(), changed(before, snapshot(self.base))

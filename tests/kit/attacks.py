@@ -40,7 +40,7 @@ class Attack(NamedTuple):
 
     `system`: what on some machines refuses it by itself, so that where nothing holds it, less may come of it.
     `alone`: the limit that it runs into, in a command of its own; `twice`: it remembers in a second command;
-    `full`: with `network: full`."""
+    `full`: with `network: full`; `coder`: done by who writes code, and may have a sandbox of its own."""
 
     kind: str
     says: str
@@ -51,6 +51,7 @@ class Attack(NamedTuple):
     alone: str
     twice: bool
     full: bool
+    coder: bool
 
     def word(self, grade: str, is_root: bool) -> str:
         return self.both(grade)[-1 if is_root else 0]
@@ -72,6 +73,7 @@ def attack(
     alone: str = "",
     twice: bool = False,
     full: bool = False,
+    coder: bool = False,
 ) -> Callable[[Callable[[World], Tried]], Callable[[World], Tried]]:
     """Add a row to the table; `words` are for plain, landlock, isolated, and for trusted where it is not the same."""
     found = words.split()
@@ -79,7 +81,7 @@ def attack(
 
     def add(attempt: Callable[[World], Tried]) -> Callable[[World], Tried]:
         name = attempt.__name__
-        ATTACKS[name] = Attack(kind, says, by_grade, attempt, why, system, alone, twice, full)
+        ATTACKS[name] = Attack(kind, says, by_grade, attempt, why, system, alone, twice, full, coder)
         return attempt
 
     return add
@@ -925,6 +927,44 @@ def modify_ldt(w: World) -> Tried:
 @attack("kernel", "makes a namespace of users by unshare", "open refused refused", system="who forbids namespaces")
 def unshare(w: World) -> Tried:
     return reach(272, 0x10000000)
+
+
+@attack(
+    "kernel",
+    "makes one as a coder",
+    "open refused open",
+    "coders may have a sandbox of their own, which is made of namespaces",
+    system="who forbids namespaces",
+    coder=True,
+)
+def unshare_coder(w: World) -> Tried:
+    return unshare(w)
+
+
+@attack(
+    "kernel",
+    "uncovers, as root of such a namespace, settings of the kernel",
+    "refused/open refused refused",
+    coder=True,
+)
+def uncover_settings(w: World) -> Tried:
+    user = os.getuid()
+    with suppress(OSError):
+        call(272, 0x10020000)
+        append("/proc/self/uid_map", f"0 {user} 1")
+    os.makedirs("proc", exist_ok=True)
+    for number, words in (
+        (165, (b"proc\0", b"proc\0", b"proc\0", 0, None)),
+        (165, (None, b"/proc/sys\0", None, 0x1020, None)),  # MS_REMOUNT | MS_BIND
+        (165, (None, b"/proc\0", None, 0x1020, None)),
+        (166, (b"/proc/sys\0", 2)),
+    ):
+        with suppress(OSError):
+            call(number, *words)
+    for path in ("/proc/sys/kernel/core_pattern", "proc/sys/kernel/core_pattern"):
+        with suppress(OSError), open(path, "r+b", buffering=0):
+            return HARM
+    raise PermissionError(EPERM, "they stay covered")
 
 
 @attack("kernel", "makes one by clone", "open refused refused", system="who forbids namespaces")

@@ -65,7 +65,7 @@ def searched(
     """Add a row to the table."""
     found = words.split()
     by_grade = dict(zip(GRADES, [*found, found[-1]][:4], strict=True))
-    SEARCHES[name] = Attack("a whole search", says, by_grade, lambda _: None, why, "", "", False, False)
+    SEARCHES[name] = Attack("a whole search", says, by_grade, lambda _: None, why, "", "", False, False, False)
     SEARCHED[name] = Searched(shell, did_harm, search)
 
 
