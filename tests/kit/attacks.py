@@ -220,7 +220,7 @@ def inherited_files(w: World) -> Tried:
     return HARM if w.inherited else None
 
 
-@attack("keys", "dumps its own core, or has others dump theirs", "open refused refused")
+@attack("keys", "dumps its own core, or has others dump theirs", "open refused refused", system="limits of the user")
 def core_dump(w: World) -> Tried:
     if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
         raise PermissionError(EPERM, "no core files")
@@ -553,7 +553,7 @@ def kernel_memory(w: World) -> Tried:
     return HARM if read("/proc/kcore", 16) else None
 
 
-@attack("reading", "reads messages of the kernel", "refused refused refused", system="dmesg_restrict")
+@attack("reading", "reads messages of the kernel", "open refused refused", system="dmesg_restrict")
 def kernel_messages(w: World) -> Tried:
     return HARM if call(103, 10, None, 0) >= 0 else None
 
@@ -665,8 +665,9 @@ def _leave_daemon(seconds: str) -> None:
 @attack(
     "processes",
     "leaves a daemon with an empty environment beside other commands",
-    "open open/contained contained",
+    "open open contained",
     "without control groups it is found when no other command runs; it ends with the build at the latest",
+    system="control groups, where they are",
 )
 def daemon_beside(w: World) -> Tried:
     _leave_daemon(f"{w.token}.1")
@@ -904,17 +905,17 @@ def io_uring(w: World) -> Tried:
     return reach(425, 1, ctypes.create_string_buffer(120))
 
 
-@attack("kernel", "loads a program of BPF", "refused refused refused", system="the kernel")
+@attack("kernel", "loads a program of BPF", "open refused refused", system="unprivileged_bpf_disabled")
 def bpf(w: World) -> Tried:
     return reach(321, 0, ctypes.create_string_buffer(struct.pack("IIII", 2, 4, 4, 1), 72), 72)
 
 
-@attack("kernel", "handles page faults by userfaultfd", "refused refused refused", system="the kernel")
+@attack("kernel", "handles page faults by userfaultfd", "open refused refused", system="unprivileged_userfaultfd")
 def userfaultfd(w: World) -> Tried:
     return reach(323, 0)
 
 
-@attack("kernel", "counts events of the machine by perf", "refused refused refused", system="perf_event_paranoid")
+@attack("kernel", "counts events of the machine by perf", "open refused refused", system="perf_event_paranoid")
 def perf_events(w: World) -> Tried:
     return reach(298, ctypes.create_string_buffer(struct.pack("II", 1, 112), 112), -1, 0, -1, 0)
 
@@ -1012,7 +1013,7 @@ def fanotify(w: World) -> Tried:
     return reach(300, 0x200, 0)
 
 
-@attack("kernel", "calls by the numbers of x32", "refused refused refused")
+@attack("kernel", "calls by the numbers of x32", "open refused refused", system="the kernel")
 def x32_numbers(w: World) -> Tried:
     return reach(0x40000000 | 39)
 
@@ -1062,7 +1063,13 @@ def take_memory_in_files(w: World) -> Tried:
     return HARM
 
 
-@attack("exhaustion", "starts processes without end", "open refused refused", alone="processes")
+@attack(
+    "exhaustion",
+    "starts processes without end",
+    "open contained contained",
+    alone="processes",
+    system="control groups, where they are",
+)
 def fork_bomb(w: World) -> Tried:
     for _ in range(60):
         if os.fork() == 0:
@@ -1116,7 +1123,7 @@ def flood_log(w: World) -> Tried:
 
 @attack("exhaustion", "uses the processor without end", "open contained contained", alone="cpu")
 def use_processor(w: World) -> Tried:
-    while time.process_time() < 0.6:
+    while time.process_time() < 0.2 * w.times:
         pass
     return HARM
 
