@@ -215,7 +215,9 @@ class Spec(Protocol):
     @property
     def rooms(self) -> dict[str, int]: ...
     @property
-    def store(self) -> str | None: ...
+    def store(self) -> tuple[str, bool] | None:
+        """The folder for results, and whether only what this user has signed is believed there."""
+
     @property
     def at_once(self) -> int: ...
     @property

@@ -147,10 +147,10 @@ def checked_name(name: str, item: Item, what: str) -> str:
 
 
 def checked_variable(name: str, item: Item, what: str) -> str:
-    from pipeline.machine.process import MARK  # here: most specs plan without all that starting processes takes
+    from pipeline.machine.process import OWN_VARIABLES  # here: most plan without all that starting processes takes
 
-    if name == MARK:
-        item.wrong(f"{what}: {MARK} is set by Coppice itself, to find what a build leaves behind; choose another name")
+    if name in OWN_VARIABLES:
+        item.wrong(f"{what}: {name} {OWN_VARIABLES[name]}; choose another name")
     if not VARIABLE.fullmatch(name):
         item.wrong(f"{what}: '{name}' is not the name of an environment variable")
     return name
@@ -217,8 +217,22 @@ def _boolean(item: Item, what: str) -> bool:
     return value
 
 
+class StorePlace(NamedTuple):
+    """The folder for results; `sign`: only results that this user has signed are believed."""
+
+    path: str
+    sign: bool
+
+
 def _folder(item: Item, what: str) -> str:
     return item.text(what) or item.wrong(f"{what}: expected the path of a folder, found ''")
+
+
+def _store(item: Item, what: str) -> StorePlace:
+    if not item.is_map:
+        return StorePlace(_folder(item, what), sign=False)
+    keys = _STORE_KEYS.read(item, what)
+    return StorePlace(keys["path"], keys["sign"])
 
 
 def object_of(values: Schema, **rules: Any) -> Schema:
@@ -267,10 +281,15 @@ _VARIABLE_NAME = {"type": "string", "pattern": f"^{VARIABLE.pattern}$"}
 ENV_SCHEMA = any_of(
     list_of(_VARIABLE_NAME), object_of(any_of(TEXT.schema, {"type": "null"}), propertyNames=_VARIABLE_NAME)
 )
+_STORE_KEYS = Table(
+    Field("path", Reader(_folder, SOME_TEXT), "the folder", default="runs/.store"),
+    Field("sign", BOOLEAN, "sign results, and believe only those that are signed with the same key", default=False),
+)
 STORE = Field(
     "store",
-    Reader(_folder, SOME_TEXT),
-    "folder for results, from the project's root; other checkouts and machines may share it",
+    Reader(_store, any_of(SOME_TEXT, _STORE_KEYS.schema)),
+    "folder for results, from the project's root; other checkouts and machines may share it. `{path: …, sign: true}`"
+    " believes only [results that you have signed](internals.md#signed-results)",
     without="`runs/.store`",
 )
 

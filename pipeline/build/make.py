@@ -52,6 +52,7 @@ from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
 from pipeline.store.receipts import Receipts, done_line
 from pipeline.store.results import OutputFile, Store
+from pipeline.store.secret import load_key
 
 T = TypeVar("T")
 
@@ -77,8 +78,9 @@ class Maker:
         self.files, self.always = files, always
         self.receipts = {run: Receipts(run) for run in plans}
         self.stages = {run: kinds.stages(plan.kind) for run, plan in plans.items()}
-        by_folder = {plan.store: Store(plan.store) for plan in plans.values()}
-        self.stores = {run: by_folder[plan.store] for run, plan in plans.items()}
+        by_place = {(plan.store, plan.signed) for plan in plans.values()}
+        opened = {(path, signed): Store(path, secret=load_key() if signed else None) for path, signed in by_place}
+        self.stores = {run: opened[plan.store, plan.signed] for run, plan in plans.items()}
         self.inputs = Inputs(graph, files, self.receipts, self.stores)
         self.making: set[str] = set()  # keys, each by one thread
         self._claiming = Lock()

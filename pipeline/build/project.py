@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zlib import crc32
 
 from pipeline import kinds
 from pipeline.build.names import RESERVED
@@ -22,6 +21,8 @@ from pipeline.core.graph import CycleError, Graph, Limits, Target
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
 from pipeline.store.files import write_whole
+from pipeline.store.folders import restore_run
+from pipeline.store.secret import is_signed, load_key, signature
 
 if TYPE_CHECKING:
     from pipeline.spec import Item
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".py", ".lean", ".js")
 _RECORDED = re.compile(r"coppice-.*\.dist-info")
-GRAPH_FORMAT = "coppice-graph-3 " + sys.version
+GRAPH_FORMAT = "coppice-graph-4 " + sys.version
+DEFAULT_STORE = ("runs/.store", False)
+_SIGNED = 64  # bytes of the signature before a frozen plan
 NO_SIGNATURE = 0  # stands for the signature of what is in no file
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -41,6 +44,7 @@ class RunPlan(NamedTuple):
     kind: str
     spec: str
     store: str
+    signed: bool  # of the store only what this user has signed is believed
     rooms: dict[str, int]
     at_once: int  # targets that may run at the same time however few CPUs there are
     needs: tuple[str, ...]  # other runs whose outputs this one reads
@@ -98,6 +102,7 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{did_you_mean(run, known)}")
             check_run_name(run, known[run])
+            restore_run(run)
             sources = (known[run], *package)
             signatures = [state.signature(path) for path in sources]
             plan = _load_frozen(run, sources, signatures) or _plan_anew(run, known[run], sources, signatures, keep)
@@ -130,13 +135,14 @@ def last_kind(run: str) -> str:
 
 
 def _read_frozen(run: str) -> tuple[Any, Any] | None:
+    """The frozen plan, if this user has signed it: what is in it would be executed, and `marshal` trusts its bytes."""
     try:
-        with open(f"{noop.folder(run)}/graph", "rb") as file:
-            check, content = file.read(4), file.read()
-        if crc32(content) != int.from_bytes(check, "little"):
-            return None  # damaged: what is in it would be executed
+        content = noop.read_cache(f"{noop.folder(run)}/graph")
+        claimed, content = content[:_SIGNED], content[_SIGNED:]
+        if not is_signed(load_key(), GRAPH_FORMAT, content, claimed):
+            return None
         head, rows = marshal.loads(content)
-    except noop.DAMAGE:
+    except (SpecError, *noop.DAMAGE):
         return None
     return (head, rows) if head[0] == GRAPH_FORMAT else None
 
@@ -180,8 +186,8 @@ def _run_plan(run: str, kind: str, path: str, spec: Any, sources: Mapping[str, i
     own = f"runs/{run}/"
     reads = {path for t in targets for _, group in t.reads for path in group if not path.startswith(own)}
     needs = tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
-    store, signatures = spec.store or "runs/.store", tuple(sources.values())
-    head = (run, kind, path, store, spec.rooms, spec.at_once, needs, spec.refusal)
+    (store, signed), signatures = spec.store or DEFAULT_STORE, tuple(sources.values())
+    head = (run, kind, path, store, signed, spec.rooms, spec.at_once, needs, spec.refusal)
     return RunPlan(*head, tuple(sources), signatures, targets)
 
 
@@ -203,14 +209,16 @@ def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int
 
 
 def _freeze(plan: RunPlan) -> None:
-    """Freeze a plan: a cache.  Where nothing can be written, as in another's checkout, it is planned each time."""
+    """Freeze a plan: a cache, and signed.  Where nothing can be written, as in another's checkout, it is planned each
+    time; so it is without a key to sign with."""
     limits: dict[Limits, int] = {}
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in plan.targets]
-    head = [GRAPH_FORMAT, [*plan.sources], [*plan.signatures], plan[:8], [tuple(limit) for limit in limits]]
+    head = [GRAPH_FORMAT, [*plan.sources], [*plan.signatures], plan[:9], [tuple(limit) for limit in limits]]
     content, folder = marshal.dumps((head, rows)), noop.folder(plan.run)
-    with suppress(OSError):
+    with suppress(OSError, SpecError):
+        claim = signature(load_key(), GRAPH_FORMAT, content).encode()
         os.makedirs(folder, exist_ok=True)
-        write_whole(f"{folder}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
+        write_whole(f"{folder}/graph", claim + content, durable=False)
 
 
 def line_of_path(spec: str, path: str, near: int) -> int:

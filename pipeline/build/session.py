@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import shutil
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +18,7 @@ from pipeline.core.text import printable_line
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
 from pipeline.store.files import Files, is_pattern, write_whole
+from pipeline.store.folders import delete_tree, restore_outputs, restore_ways
 from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog
 
@@ -59,11 +59,13 @@ class BuildSession:
         for run, plan in self.plans.items():
             loaded = state.load_state(run)
             if loaded is None:
+                restore_outputs(run)
                 self._doubt_run(run)
                 continue
             seen, more, written = loaded
             looked, found = noop.LAST_LOOK.get(run, (None, []))  # the look that led to this build
             changed = {*(found if looked == written else noop.changed_files(seen.files, seen.signatures))}
+            restore_ways(changed)  # a change of the mode is one
             rows = zip(seen.files, seen.signatures, more.contents, strict=True)
             fresh = {path: (sign, content) for path, sign, content in rows if content and path not in changed}
             between |= {path for path in known.keys() & fresh.keys() if known[path][0] != fresh[path][0]}
@@ -151,11 +153,11 @@ class BuildSession:
 
     def _check_cages(self, todo: Collection[int]) -> None:
         """Check that every cage that a spec names can be had on this machine: it is never less."""
-        from pipeline.machine.grades import lacking  # here: it loads what few builds need
-
         for run, cages in self.cages(todo).items():
-            for keys in cages:
-                if (keys.is_named or keys.network) and (why := lacking(keys)):
+            for keys in (each for each in cages if each.is_named or each.network):
+                from pipeline.machine.grades import lacking  # here: it loads what few builds need
+
+                if why := lacking(keys):
                     raise SpecError(f"{self.plans[run].spec}:{keys.line}: {why}")
 
     def _missing_error(self, path: str, target: Target) -> SpecError:
@@ -185,7 +187,8 @@ class BuildSession:
             for name in os.listdir(noop.folder(run)):
                 if name.endswith(".draft") and not _is_running(int(name.split(".")[-2])):
                     os.unlink(f"{noop.folder(run)}/{name}")
-            shutil.rmtree(f"{noop.folder(run)}/stage", ignore_errors=True)
+            with suppress(OSError):  # what something still writes to: it is in nobody's way
+                delete_tree(f"{noop.folder(run)}/stage")
             for part in ("stage", "logs"):
                 os.makedirs(f"{noop.folder(run)}/{part}", exist_ok=True)
 
@@ -215,7 +218,7 @@ class BuildSession:
         suspects = [target.name for target in doubted if target.run == run]
         deciding, signed = _deciding_files(plan)
         files = [*deciding, *listed]
-        seen = state.StateHead(noop.FORMAT, not suspects, len(plan.targets), plan.needs, files, [*signed, *signatures])
+        seen = state.StateHead(not suspects, len(plan.targets), plan.needs, files, [*signed, *signatures])
         known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
         write_whole(f"{noop.folder(run)}/state", state.dump_state(seen, known), durable=False)
 

@@ -188,6 +188,8 @@ def build_locked(
         # what doit's runner asks of a dispatcher before our own loop takes over
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
         code = _run_and_save(session, runner, selection)
+        for refused in filter(None, (store.refusals() for store in {*session.maker.stores.values()})):
+            sys.stderr.write(f"coppice: {refused}\n")
     if paused and not code:
         verb = "is" if len(paused) == 1 else "are"
         return refuse(f"left out: {join_names(paused)}, which {verb} paused; {_resume_text(paused)}", LOCKED)

@@ -37,7 +37,7 @@ class CageKeys(NamedTuple):
 
     @property
     def record(self) -> dict[str, Any]:
-        """What is said, as it stands in the limits of a target."""
+        """The words that are there, as they stand in the limits of a target."""
         return {name: value for name, value in self._asdict().items() if value}
 
     @property
@@ -47,7 +47,7 @@ class CageKeys(NamedTuple):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """What a result depends on: the grade and the network that were asked for."""
+        """The words that a result depends on: the grade and the network that were asked for."""
         grade = {"sandbox": self.sandbox} if self.is_named else {}
         return {**grade, **({"network": self.network} if self.network else {})}
 

@@ -6,5 +6,6 @@ command     the git executable, without anybody's configuration; the lock of a r
 objects     commits, trees and differences without a checkout; the author and form of a commit
 refs        refs that keep the commits and texts of a run
 worktrees   worktrees by name, each with the files of its commit
+inner       the repository that a candidate finds in its worktree, of that commit alone
 commits     candidates as commits and as patches: which files, which message
 repository  the run's own repository, and how `repo:` becomes a commit in it"""

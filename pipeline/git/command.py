@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
@@ -29,6 +29,15 @@ _SHA = re.compile(r"[0-9a-f]{40}")
 _NO_ROOM = re.compile(r"(?:No space left on device|Disk quota exceeded|Out of diskspace)$", re.MULTILINE)
 _WRITING = frozenset(("add", "apply", "hash-object", "init", "pack-objects", "read-tree", "reset", "update-index"))
 _WRITING |= {"update-ref", "worktree", "write-tree"}
+
+
+def _variables_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """Variables that set these settings; in words of the command line, a name could hold no `=`."""
+    count = {"GIT_CONFIG_COUNT": str(len(settings))}
+    keys = {f"GIT_CONFIG_KEY_{i}": key for i, key in enumerate(settings)}
+    return count | keys | {f"GIT_CONFIG_VALUE_{i}": value for i, value in enumerate(settings.values())}
+
+
 # Settings above those of any repository, for all that could start a program or make bytes differ between machines.
 _CONFIG = {
     "commit.gpgSign": "false",
@@ -56,15 +65,16 @@ _CONFIG = {
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
+# Of the user's configuration, what would start programs where git only reads.
+_NO_PROGRAMS = {name: _CONFIG[name] for name in ("core.fsmonitor", "core.hooksPath")}
+NO_SETTINGS: Mapping[str, str] = {}
 # What is changed, in a form to be parsed.
 STATUS = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all")
 # Only the configuration of the repository is read.
 SETTINGS = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_COUNT": str(len(_CONFIG)),
-    **{f"GIT_CONFIG_KEY_{i}": key for i, key in enumerate(_CONFIG)},
-    **{f"GIT_CONFIG_VALUE_{i}": value for i, value in enumerate(_CONFIG.values())},
+    **_variables_of(_CONFIG),
     "GIT_ALLOW_PROTOCOL": "none",  # nothing is fetched: missing objects are an error
     "GIT_DEFAULT_HASH": "sha1",
     "GIT_DEFAULT_REF_FORMAT": "files",
@@ -117,20 +127,23 @@ def git(
     stdin: bytes = b"",
     keep: Sequence[int] = (),
     timeout: float = TIMEOUT,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> bytes:
     """Run git; its output.  `repo` is the git directory: git searches for one only without it.
 
     A disk without room for what it writes is an OSError, as of any other write, and no problem of git's.
 
-    `keep`: locks that stay locked until git has ended, even if we are killed meanwhile."""
+    `keep`: locks that stay locked until git has ended, even if we are killed meanwhile.  `settings`: more of them."""
     places = {"GIT_DIR": repo, "GIT_WORK_TREE": work, "GIT_INDEX_FILE": index}
     env = set_variables(_ALLOWED) | SETTINGS | {name: place for name, place in places.items() if place}
+    env |= _variables_of({**_CONFIG, **settings}) if settings else {}
     return _run(words, env, cwd or work or repo or None, stdin, keep, timeout)
 
 
 def users_git(*words: str, cwd: str) -> bytes:
     """Run git with the user's own configuration: only to read it, and to learn which repositories it trusts."""
     env = set_variables((*_ALLOWED, "HOME", "XDG_CONFIG_HOME")) | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    env |= _variables_of(_NO_PROGRAMS)
     return _run(words, env, cwd, b"", (), TIMEOUT)
 
 

@@ -18,6 +18,7 @@ from pipeline.errors import cut_text
 from pipeline.git.command import STATUS, CandidateProblem, GitProblem, checked_sha, git, split_names
 from pipeline.git.objects import (
     Counts,
+    copy_index,
     counts_of,
     diff_stat,
     object_name,
@@ -27,7 +28,7 @@ from pipeline.git.objects import (
     write_commit,
     write_object,
 )
-from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
+from pipeline.git.worktrees import PRISTINE, Worktree
 from pipeline.store.files import read_bytes, write_all
 from pipeline.store.folders import make_removable, read_file_text, remove_file
 
@@ -204,7 +205,7 @@ def commit_without_leavings(
     With the new folders of junk and the new files that are left out for their size.  `check` sees what is new before
     any of it is written, and may raise CandidateProblem."""
     with _scratch_path(worktree.admin) as index:
-        seen = _Survey(rules)
+        seen = _Survey(rules, worktree.path)
         tree, large = _tree_of(worktree, checked_sha(parent), index, seen, check)
         left = [*large, *(_junk_folders(worktree, index, rules) if seen.has_junk else [])]
     return _candidate(worktree.repo, tree, parent, message), sorted(left)
@@ -213,11 +214,13 @@ def commit_without_leavings(
 class _Survey:
     """Survey of a worktree in one walk: folders of junk, sizes of files, whether they are new or not."""
 
-    def __init__(self, rules: Leavings) -> None:
-        self.rules, self.junk = rules, frozenset(rules.junk)
+    def __init__(self, rules: Leavings, path: str) -> None:
+        self.rules, self.junk, self.path = rules, frozenset(rules.junk), path
         self.has_junk, self.largest, self.total = False, 0, 0
 
     def look(self, folder: str, inner: list[str], names: list[str]) -> None:
+        if folder == self.path:  # a candidate's own repository is none of its files
+            inner[:] = [name for name in inner if name != ".git"]
         self.has_junk = self.has_junk or not self.junk.isdisjoint(inner)
         for name in names:
             with suppress(OSError):

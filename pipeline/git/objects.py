@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -66,8 +67,13 @@ def tree_hash(repo: str, commit: str) -> str:
 
 
 def parent_commit(repo: str, commit: str) -> ParentCommit:
+    return _parse_commit(commit_text(repo, commit))
+
+
+def commit_text(repo: str, commit: str) -> bytes:
+    """The text of a commit, as it is hashed behind its header."""
     text = loose_commit(repo, checked_sha(commit))
-    return _packed_commit(repo, commit) if text is None else _parse_commit(text)
+    return _packed_commit(repo, commit) if text is None else text
 
 
 def loose_commit(repo: str, commit: str) -> bytes | None:
@@ -82,12 +88,12 @@ def loose_commit(repo: str, commit: str) -> bytes | None:
 
 
 @lru_cache(maxsize=4096)
-def _packed_commit(repo: str, commit: str) -> ParentCommit:
+def _packed_commit(repo: str, commit: str) -> bytes:
     """A commit of a pack or of the user's repository, read once: a ref keeps it there, and its hash is its content."""
     about, _, text = git("cat-file", "--batch", repo=repo, stdin=commit.encode()).partition(b"\n")
     if about.split()[1:2] != [b"commit"]:
         raise NoCommit(f"{repo}: has no commit {commit}")
-    return _parse_commit(text)
+    return text[: int(about.split()[2])]
 
 
 def _parse_commit(text: bytes) -> ParentCommit:
@@ -120,6 +126,11 @@ def write_object(repo: str, kind: bytes, text: bytes) -> str:
     finally:
         os.close(fd)
     return name
+
+
+def copy_index(index: str, copy: str) -> None:
+    """Copy an index with its time: git reads again all files that are not older than the index."""
+    shutil.copy2(index, copy)
 
 
 def object_name(kind: bytes, text: bytes) -> str:

@@ -31,7 +31,7 @@ from pipeline.git.refs import is_pinned, pin, pin_by_git
 from pipeline.store.files import read_bytes, write_whole
 
 # `user`, `gc` and `gpgSign` are for coders that use git themselves in a worktree.
-_CONFIG = """\
+_CONFIG = b"""\
 [core]
 \trepositoryformatversion = 0
 \tfilemode = true
@@ -47,14 +47,14 @@ _CONFIG = """\
 [maintenance]
 \tauto = false
 """
-_SET_UP = {
-    "config": _CONFIG.encode(),
+SET_UP = {
+    "config": _CONFIG,
     # Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
     "info/attributes": b"* -text -filter -ident !working-tree-encoding !diff !merge\n",
     "info/exclude": b"".join(b"%b/\n" % name.encode() for name in JUNK_FOLDERS),
 }
 # The file with the folder of objects that a repository borrows.
-_LENDER = "objects/info/alternates"
+LENDER = "objects/info/alternates"
 
 
 def run_repository(run: str) -> str:
@@ -70,17 +70,17 @@ def prepare_repository(run: str, borrowed: str = "") -> str:
             with suppress(FileNotFoundError):
                 os.unlink(f"{repo}/config")
             git("init", "--quiet", "--bare", "--template=", repo=repo, keep=[lock])
-        for path, text in _SET_UP.items():
+        for path, text in SET_UP.items():
             _write_file(f"{repo}/{path}", text)
-        _write_file(f"{repo}/{_LENDER}", _line_of(borrowed) if borrowed else b"")
+        _write_file(f"{repo}/{LENDER}", alternates_line(borrowed) if borrowed else b"")
     return repo
 
 
 def restore_setup(repo: str) -> None:
     """Restore the set-up: a coder's own git commands in one worktree may have changed it for all of them."""
-    wanted, lender = {**_SET_UP}, f"{repo}/{_LENDER}"
+    wanted, lender = {**SET_UP}, f"{repo}/{LENDER}"
     if os.path.exists(lender) and read_bytes(lender).startswith(b'"'):
-        wanted[_LENDER] = _line_of(borrowed_objects(repo))  # an older version quoted it without need
+        wanted[LENDER] = alternates_line(borrowed_objects(repo))  # an older version quoted it without need
     if all(os.path.exists(f"{repo}/{path}") and read_bytes(f"{repo}/{path}") == text for path, text in wanted.items()):
         return
     with repository_lock(repo):
@@ -96,13 +96,13 @@ def _write_file(path: str, text: bytes) -> None:
 
 def borrowed_objects(repo: str) -> str:
     """The folder of objects that a repository borrows; empty when it has all of its own."""
-    line = read_bytes(f"{repo}/{_LENDER}").removesuffix(b"\n")
+    line = read_bytes(f"{repo}/{LENDER}").removesuffix(b"\n")
     if line.startswith(b'"'):
         line = re.sub(rb"\\(.)", lambda found: b"\n" if found[1] == b"n" else found[1], line[1:-1])
     return os.fsdecode(line)
 
 
-def _line_of(path: str) -> bytes:
+def alternates_line(path: str) -> bytes:
     """The line for a borrowed folder, plain wherever git allows it: gitdb, and so GitPython, knows no other form.
 
     A path with a line break must be quoted; an absolute one never starts with a quote or with the # of a comment."""
@@ -170,11 +170,26 @@ def check_clean(place: RepoLocation) -> None:
     # the user's own list of ignored files, such as those of an editor
     words = ("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile")
     ignored = os.fsdecode(users_git(*words, cwd=place.folder).removesuffix(b"\n"))
-    asked = ("-c", f"core.excludesFile={ignored}", *STATUS, "--untracked-files=normal", "--", ".", *here)
-    if found := split_names(git(*asked, repo=place.git_dir, work=place.folder)):
+    asked = (*STATUS, "--untracked-files=normal", "--", ".", *here)
+    filters = _filters_switched_off(place.git_dir)
+    settings = {"core.excludesFile": ignored, **filters}
+    if found := split_names(git(*asked, repo=place.git_dir, work=place.folder, settings=settings)):
         names = join_names([repr(name[3:])[1:-1] for name in found], _MOST_NAMED)
         what = "Root working tree must be clean: a search starts from a commit"
-        raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}")
+        note = "; the filters that its configuration names were not run: is it clean to git status?" if filters else ""
+        raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}{note}")
+
+
+def _filters_switched_off(repo: str) -> dict[str, str]:
+    """Settings by which git starts none of the filters that a repository's configuration names.
+
+    To see what is clean, git would run them on files that look as if they had changed."""
+    names = split_names(git("config", "--list", "--includes", "--null", "--name-only", repo=repo))
+    return {
+        name: "false" if name.endswith(".required") else ""
+        for name in names
+        if name.startswith("filter.") and name.endswith((".clean", ".smudge", ".process", ".required"))
+    }
 
 
 def check_attributes(path: str, text: bytes) -> None:

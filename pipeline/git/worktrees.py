@@ -3,19 +3,20 @@
 States of a worktree: absent, complete, damaged (a killed process, a power cut, a candidate's own git commands).  `add`
 leads from each of them to complete at its commit, `remove` to absent.  Git's folder about a worktree appears and
 disappears as a whole: see gitrepository-layout(5).  `.git` inside a worktree is never trusted: a candidate may have put
-it there."""
+it there.  For people it is git's link to that folder; for candidates it is a repository of their own (`inner`)."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from typing import NamedTuple
 
 from pipeline.git.command import STATUS, TIMEOUT, GitOutage, GitProblem, checked_sha, git, repository_lock
+from pipeline.git.inner import lending_folder, place_repository
+from pipeline.git.objects import copy_index
 from pipeline.store.files import write_all, write_whole
 from pipeline.store.flock import LOCK_PATIENCE, file_lock
 from pipeline.store.folders import delete_tree, make_removable, read_file_text, remove_file, walk_folders
@@ -34,7 +35,7 @@ def git_folder_of(repo: str, path: str) -> str:
     return next((place for place in _admins(repo, path) if read_file_text(f"{place}/gitdir") == f"{path}/.git\n"), "")
 
 
-def register_worktree(repo: str, path: str, commit: str) -> str:
+def register_worktree(repo: str, path: str, commit: str, linked: bool = True) -> str:
     """Register an empty worktree at `path`, where nothing is.  `git worktree add` would read all the others first."""
     with repository_lock(repo):
         _forget(repo, path)
@@ -46,7 +47,10 @@ def register_worktree(repo: str, path: str, commit: str) -> str:
         for name, text in (("HEAD", commit), ("commondir", "../.."), ("gitdir", f"{path}/.git")):
             write_all(f"{draft}/{name}", os.fsencode(f"{text}\n"))
         os.mkdir(path)
-        write_all(f"{path}/.git", gitlink(admin))  # before git can see the rest: it prunes those without
+        if linked:  # before git can see the rest: it prunes those without .git
+            write_all(f"{path}/.git", gitlink(admin))
+        else:
+            os.mkdir(f"{path}/.git")
         delete_tree(admin)
         os.makedirs(os.path.dirname(admin), exist_ok=True)
         os.rename(draft, admin)
@@ -87,6 +91,8 @@ def _unseen_by_git(path: str) -> list[str]:
     """Folders that git neither shows nor cleans: empty, unreadable or too deep ones, .git beside tracked files."""
     found: list[str] = []
     for folder, inner, names, is_deepest in walk_folders(path, lambda error: found.append(error.filename)):
+        if folder == path:
+            inner[:] = [name for name in inner if name != ".git"]
         if not inner and not names:
             found.append(folder)
         if is_deepest:
@@ -102,22 +108,33 @@ PRISTINE = "coppice-index"
 
 
 class Worktree(NamedTuple):
-    """A worktree; `admin` is git's folder about it."""
+    """A worktree; `admin` is git's folder about it.
+
+    `start`: of a candidate's, the tree whose files its own repository borrows; empty for one that git links."""
 
     repo: str
     path: str
     admin: str
+    start: str = ""
+
+    @property
+    def lender(self) -> str:
+        """The folder that must be visible for git to work there; empty when none need be."""
+        return lending_folder(self.repo, self.start) if self.start else ""
 
     def git(self, *words: str, index: str = "", stdin: bytes = b"", keep: Sequence[int] = ()) -> bytes:
         return git(*words, repo=self.admin, work=self.path, index=index, stdin=stdin, keep=keep)
 
 
 class Worktrees:
-    """The worktrees of `repo` below `folder`, one a name."""
+    """The worktrees of `repo` below `folder`, one a name.
 
-    def __init__(self, repo: str, folder: str) -> None:
+    `start`: each has a repository of its own, for candidates, which borrows the files of this tree."""
+
+    def __init__(self, repo: str, folder: str, start: str = "") -> None:
         self.repo = os.path.realpath(repo)
         self.folder = os.path.realpath(folder)
+        self.start = start
 
     def add(self, name: str, commit: str) -> Worktree:
         """Add a worktree, or make it that of the commit, with its files and no others; untouched when it is so."""
@@ -128,6 +145,7 @@ class Worktrees:
                 with suppress(GitProblem):  # git's own files are damaged, for instance by a power cut
                     if not _is_clean(found, commit):
                         _check_out(found, commit, lock)
+                    self._place_repository(found, commit, lock)
                     return found
             return self._make(path, commit, lock)
 
@@ -146,15 +164,26 @@ class Worktrees:
 
     def _delete(self, path: str) -> None:
         delete_tree(path)
+        delete_tree(self._inner_draft(path))
         with repository_lock(self.repo):
             _forget(self.repo, path)
+
+    def _inner_draft(self, path: str) -> str:
+        return f"{self.repo}/coppice/{path_digest(path)}.git"
+
+    def _place_repository(self, tree: Worktree, commit: str, lock: int) -> None:
+        if self.start:
+            pristine, draft = f"{tree.admin}/{PRISTINE}", self._inner_draft(tree.path)
+            place_repository(self.repo, tree.path, commit, pristine, draft, self.start, lock)
 
     def _make(self, path: str, commit: str, lock: int) -> Worktree:
         delete_tree(path)
         os.makedirs(self.folder, exist_ok=True)
-        made = Worktree(self.repo, path, register_worktree(self.repo, path, commit))
+        admin = register_worktree(self.repo, path, commit, linked=not self.start)
+        made = Worktree(self.repo, path, admin, self.start)
         try:
             _write_files(made, commit, lock)
+            self._place_repository(made, commit, lock)
         except GitOutage:
             self._delete(path)
             raise
@@ -174,7 +203,7 @@ class Worktrees:
 
     def _find(self, path: str) -> Worktree | None:
         admin = git_folder_of(self.repo, path)
-        return Worktree(self.repo, path, admin) if admin else None
+        return Worktree(self.repo, path, admin, self.start) if admin else None
 
 
 def _is_complete(tree: Worktree) -> bool:
@@ -217,11 +246,9 @@ def _write_files(tree: Worktree, commit: str, lock: int) -> None:
     os.replace(f"{tree.admin}/{PRISTINE}.new", f"{tree.admin}/{PRISTINE}")
 
 
-def copy_index(index: str, copy: str) -> None:
-    """Copy an index with its time: git reads again all files that are not older than the index."""
-    shutil.copy2(index, copy)
-
-
 def _points_back(tree: Worktree) -> bool:
+    """Check git's link in a worktree.  A repository in its place is made anew whatever it is."""
+    if tree.start:
+        return True
     path = f"{tree.path}/.git"
     return not os.path.islink(path) and os.fsencode(read_file_text(path)) == gitlink(tree.admin)

@@ -28,12 +28,14 @@ from typing import IO, NamedTuple
 from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRUSTED
 from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
-from pipeline.machine.limits import CappedLog, Group, Limits, Watch, limit_of_signal, limiting_shell, supervise
-from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor, Starter
+from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
+from pipeline.machine.process import Environment, Exit, Launch, Processes, Starter
+from pipeline.machine.redaction import Redactor
+from pipeline.store.secret import key_path
 
 
 class Cage(NamedTuple):
-    """What holds a command.  It starts in `folder`, writes to `writable` alone, and does not see `hidden`.
+    """The cage of a command.  It starts in `folder`, writes to `writable` alone, and does not see `hidden`.
 
     `visible`: what it sees besides its programs and what its words name.  `nested`: it may make a sandbox of its own.
     `scratch`: for temporary files and HOME, where it has no file system of its own.  All paths are absolute, and
@@ -41,7 +43,7 @@ class Cage(NamedTuple):
 
     grade: str = PLAIN
     network: str = FULL
-    limits: Limits = Limits()
+    limits: CageLimits = CageLimits()
     folder: str = "/"
     writable: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
@@ -60,7 +62,7 @@ class Cage(NamedTuple):
 
     @property
     def needs_watching(self) -> bool:
-        return self.is_walled or self.limits != Limits()
+        return self.is_walled or self.limits != CageLimits()
 
 
 # --- Starting a command in its cage.
@@ -200,7 +202,7 @@ def _inner_code(launch: Launch, code: int) -> int:
     return 128 - code if launch.status >= 0 and 128 < code <= 128 + signal.SIGRTMAX else code
 
 
-def _limit_of_code(code: int, limits: Limits) -> str:
+def _limit_of_code(code: int, limits: CageLimits) -> str:
     """The limit of a process that the kernel enforced, by a signal that ended the command or what its shell ran."""
     return limit_of_signal(-code if code < 0 else code - 128, limits)
 
@@ -241,7 +243,7 @@ def _program_folders(path: str) -> tuple[str, ...]:
 
 
 def _installation(folder: str) -> Iterator[str]:
-    """What belongs to the programs of a folder: its prefix, and of a virtual environment the Python behind it."""
+    """All that belongs to the programs of a folder: its prefix, and of a virtual environment the Python behind it."""
     yield folder
     prefix = os.path.dirname(os.path.normpath(folder))
     if os.path.basename(os.path.normpath(folder)) not in ("bin", "sbin") or not os.path.isdir(f"{prefix}/lib"):
@@ -295,8 +297,8 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _system_secrets() -> tuple[str, ...]:
-    """Files and folders of the system that are not for everybody: whoever is root inside could read them."""
-    found, left = ["/etc/ssh"], ["/etc"]
+    """Files and folders that are not for everybody, which root inside could read, and our own key."""
+    found, left = ["/etc/ssh", key_path()], ["/etc"]
     while left:
         with suppress(OSError), os.scandir(left.pop()) as entries:
             for each in entries:
@@ -318,7 +320,7 @@ _RANKS = (READ, HIDE, OWN, WRITE)  # of a path that is several of these, the las
 
 
 def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    """What a command may do with each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
+    """Rights of a command to each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
     project, home = os.getcwd(), env.get("HOME", "")
     programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env))
     own = [os.path.realpath(path) for path in cage.writable]
@@ -419,7 +421,7 @@ def _mount_words(path: str, how: str) -> list[str]:
 
 
 def _landlock_rules(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict[str, int]:
-    """What is allowed below each path.  Of a folder that holds something hidden, what lies beside that."""
+    """Rights below each path.  Of a folder that holds something hidden, what lies beside that."""
     seen = seen_paths(cage, words, env)
     hidden = {path for path, how in seen.items() if how == HIDE}
     rules = {f"/dev/{name}": kernel.write_access() for name in _DEVICES} | {"/proc": kernel.READ}

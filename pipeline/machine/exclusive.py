@@ -11,11 +11,12 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from pipeline.core.text import printable_line
 from pipeline.machine.job import Job, StageFailed
 from pipeline.machine.process import BuildStopping
-from pipeline.store.flock import lock_file, wait_for_lock
+from pipeline.store.flock import LockWait, lock_file, wait_for_lock
 
 LONGEST_NOTE = 300
 LOCK_FOLDER = f"/tmp/coppice-{os.getuid()}"
@@ -27,9 +28,10 @@ def exclusive_machine(job: Job) -> Iterator[None]:
     if not job.target.limits.exclusive:
         yield
         return
-    begun = time.monotonic()
-    with lock_file(f"{own_folder(LOCK_FOLDER)}/exclusive") as lock:
-        if not wait_for_lock(lock, lambda: job.processes.stopping, lambda who: _say_waiting(job, lock, who)):
+    begun, path = time.monotonic(), f"{own_folder(LOCK_FOLDER)}/exclusive"
+    with lock_file(path) as lock:
+        say, knows = partial(_say_waiting, job, lock), partial(_is_named, lock)
+        if not wait_for_lock(lock, path, LockWait(lambda: job.processes.stopping, say, knows)):
             raise BuildStopping
         job.add_wait(time.monotonic() - begun)
         os.ftruncate(lock, 0)
@@ -37,9 +39,21 @@ def exclusive_machine(job: Job) -> Iterator[None]:
         yield
 
 
-def _say_waiting(job: Job, lock: int, who: str) -> None:
+def _note(lock: int) -> tuple[str, str]:
+    """The process and the target for which the lock is, or was, held."""
     pid, _, target = os.pread(lock, LONGEST_NOTE, 0).decode(errors="replace").partition(" ")
-    if target and f"process {pid} " in who:  # otherwise it is not of whoever has the lock now
+    return pid, target
+
+
+def _is_named(lock: int, who: str) -> bool:
+    """Check if whoever has the lock is the build that has written its name, and not something that only keeps it."""
+    pid, target = _note(lock)
+    return bool(target) and f"process {pid} " in who
+
+
+def _say_waiting(job: Job, lock: int, who: str) -> None:
+    pid, target = _note(lock)
+    if _is_named(lock, who):
         who = f"{printable_line(target, LONGEST_NOTE)} (process {pid})"
         if int(pid) in _ancestors():
             raise StageFailed(f"{who} has the machine to itself and waits for this build: only one may be exclusive", 2)

@@ -63,7 +63,7 @@ def bubblewrap() -> Primitive:
 
 
 def _cure_of_namespaces() -> str:
-    """What lets an ordinary user make namespaces, by what keeps it from that."""
+    """The way to let an ordinary user make namespaces, by what keeps it from that."""
     if _setting(_UBUNTU) == "1":
         return f"AppArmor forbids it; sudo sysctl -w {_UBUNTU.removeprefix('/proc/sys/').replace('/', '.')}=0"
     if _setting(_DEBIAN) == "0":

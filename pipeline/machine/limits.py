@@ -1,4 +1,4 @@
-"""Limits on a command: what the kernel holds it to by itself, and what is watched and ended while it runs.
+"""CageLimits on a command: what the kernel holds it to by itself, and what is watched and ended while it runs.
 
 The kernel knows limits of a process (rlimit: open files, size of a file, and for users but root, how many processes).
 Where we may make control groups, it holds the whole tree to its memory and number of tasks.  Elsewhere the tree of
@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from subprocess import Popen
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 from pipeline.machine.failures import folder_bytes
 from pipeline.machine.process import children_of
@@ -36,8 +36,8 @@ _SOON, _LATER, _SHORT_LIVED = 0.05, 0.25, 2.0
 _GROWTH = 16 * MB
 
 
-class Limits(NamedTuple):
-    """Limits on a command and all that it starts; None: no limit.
+class CageLimits(NamedTuple):
+    """CageLimits on a command and all that it starts; None: no limit.
 
     `memory`, `file_size`, `output` and `log` in bytes, `cpu` in seconds; `processes` counts threads too, `files` those
     that a process has open, `output` what it adds to the disks of its checkout and outputs."""
@@ -52,15 +52,15 @@ class Limits(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def default_limits() -> Limits:
-    """Limits of what candidates run: so wide that only a mistake or an attack meets them."""
+def default_limits() -> CageLimits:
+    """CageLimits of what candidates run: so wide that only a mistake or an attack meets them."""
     installed = os.sysconf("SC_PHYS_PAGES") * _PAGE
-    return Limits(installed * 3 // 4, None, 4096, 8192, 8 * GB, 16 * GB, 64 * MB)
+    return CageLimits(installed * 3 // 4, None, 4096, 8192, 8 * GB, 16 * GB, 64 * MB)
 
 
-def make_limits(named: Mapping[str, float], given: Limits) -> Limits:
+def make_limits(named: Mapping[str, Any], given: CageLimits) -> CageLimits:
     """The limits of a spec in place of those that are given."""
-    return Limits(**{**given._asdict(), **{key: value if key == "cpu" else int(value) for key, value in named.items()}})
+    return given._replace(**named)
 
 
 def amount(value: float) -> str:
@@ -71,7 +71,7 @@ def amount(value: float) -> str:
     return f"{value:g} bytes"
 
 
-def limiting_shell(limits: Limits) -> list[str]:
+def limiting_shell(limits: CageLimits) -> list[str]:
     """Words before those of a command: a shell that takes on the limits of a process and becomes the command.
 
     A lower limit that holds already stays; shells differ in the letter for processes."""
@@ -90,7 +90,7 @@ def limiting_shell(limits: Limits) -> list[str]:
 _SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "file_size"} if hasattr(signal, "SIGXCPU") else {}
 
 
-def limit_of_signal(number: int, limits: Limits) -> str:
+def limit_of_signal(number: int, limits: CageLimits) -> str:
     """The limit that a signal tells of; empty for others."""
     name = _SIGNALS.get(number, "")  # type: ignore[call-overload]
     value = getattr(limits, name) if name else None
@@ -119,7 +119,7 @@ class _Use(NamedTuple):
 
 
 def _use_of(pids: Sequence[int], most: int | None) -> _Use:
-    """What a tree uses now.  Pages that several share count once, where their sum is too much otherwise."""
+    """The resources that a tree uses now.  Where memory is too much, pages that several share count once."""
     stats = [stat for stat in map(_stat, pids) if stat]
     memory = sum(stat[2] for stat in stats)
     if most is not None and memory > most:
@@ -231,7 +231,7 @@ class Group:
         self._folders = folders
 
     @classmethod
-    def make(cls, limits: Limits) -> Group | None:
+    def make(cls, limits: CageLimits) -> Group | None:
         """Make groups for a command; None where there can be none."""
         made: dict[str, _Hierarchy] = {}
         name = f"{_GROUP}{os.getpid()}-{next(_NUMBERS)}"
@@ -271,7 +271,7 @@ class Group:
             raise
         return child
 
-    def reached(self, limits: Limits) -> str:
+    def reached(self, limits: CageLimits) -> str:
         """The limit that the kernel enforced, in words; empty if none."""
         for folder in self._folders:
             if limits.memory is not None and any(
@@ -305,7 +305,7 @@ def _event(path: str, name: str) -> int:
 class Watch:
     """Looks at what a command uses; `folders` are where it may write."""
 
-    def __init__(self, limits: Limits, folders: Sequence[str], group: Group | None) -> None:
+    def __init__(self, limits: CageLimits, folders: Sequence[str], group: Group | None) -> None:
         self.limits, self.group = limits, group
         self._folders = folders
         self._base = self._used_bytes() if limits.output is not None else 0

@@ -29,6 +29,7 @@ from pipeline.errors import RunLocked
 from pipeline.store import noop
 from pipeline.store.files import append_lines, write_whole
 from pipeline.store.flock import file_lock, lock_file, try_lock
+from pipeline.store.folders import restore_run
 
 if TYPE_CHECKING:
     import psutil
@@ -235,6 +236,8 @@ def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator
     that build left behind, they are locked, and we wait for it."""
     first = takeover.run if takeover else ""
     order = sorted(runs, key=lambda run: (run != first, run))
+    for run in order:
+        restore_run(run, write=True)
     with ExitStack() as stack:
         held = [stack.enter_context(_lock_run(run, takeover if run == first else None)) for run in order]
         stack.enter_context(heartbeats([holder for holder, _ in held]))

@@ -19,15 +19,13 @@ from pipeline.errors import cut_text
 from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.grades import resolve_grade
-from pipeline.machine.limits import Limits, default_limits, make_limits
+from pipeline.machine.limits import CageLimits, default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
     Exit,
-    copy_redacted,
-    redact_text,
     set_variables,
-    unnamed_file,
 )
+from pipeline.machine.redaction import copy_redacted, redact_text, unnamed_file
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.clients import CODER, NETWORK, RECIPES, Invocation, Reading, invocation_of
 from pipeline.models.complaints import (
@@ -196,7 +194,7 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
 
 
 def cage_keys(backend: BackendKeys) -> CageKeys:
-    """What the spec says of the cage of a role."""
+    """The cage of a role, as the spec has it."""
     return CageKeys.of(backend.get(CAGE, {}))
 
 
@@ -205,10 +203,11 @@ def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: Call
     its environment, the files of its login."""
     keys = cage_keys(backend)
     grade = resolve_grade(keys.sandbox)
-    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else Limits())
+    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
     folder = os.path.realpath(question.folder)
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))
+    visible = (*visible, *desk.visible)
     network = FULL if grade == PLAIN else keys.network or FULL
     return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 

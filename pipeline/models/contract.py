@@ -92,6 +92,7 @@ class CallContext(NamedTuple):
     processes: Processes
     run: str
     hidden: tuple[str, ...] = ()  # files that a backend must not read, where the kernel can prevent it
+    visible: tuple[str, ...] = ()  # what it reads besides, such as what git in its folder borrows
 
 
 BackendKeys = Mapping[str, Any]  # as in the params of a target: a name, and its keys

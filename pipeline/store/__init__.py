@@ -10,6 +10,7 @@ folders   deletes folders that other programs wrote, and finds what is in them
 receipts  what was recorded of each target: the truth
 records   records as JSON files
 results   results by key, shared between checkouts; each is checked when it is read
+secret    the user's own key, which signs what is believed when it is read again
 steering  what people ask of a run while it is built, and ideas that they give it
 flock     locks on files, waited for with a deadline, and who holds them
 gc        drops results that no checkout refers to"""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from threading import Event, Thread
+from typing import NamedTuple
 
 from pipeline.errors import RunLocked
 
@@ -20,6 +21,8 @@ SILENT = 1.0
 LOCK_PATIENCE = 60.0
 # A wait looks this often whether its build stops; a signal that another thread took is handled then, too.
 WAKE_SECONDS = 0.25
+# Who holds a lock that is waited for long is looked up this often.
+_LOOK_AGAIN = 5.0
 # How long a wait may still last once its build stops: enough for locks that are held for moments.
 LAST_WAIT = 1.0
 
@@ -39,19 +42,23 @@ def try_lock(fd: int, mode: int = fcntl.LOCK_EX) -> bool:
 
 
 @contextmanager
-def file_lock(path: str, patience: float = LOCK_PATIENCE, mode: int = fcntl.LOCK_EX) -> Iterator[int]:
+def file_lock(
+    path: str, patience: float = LOCK_PATIENCE, mode: int = fcntl.LOCK_EX, shared: bool = False
+) -> Iterator[int]:
     """Hold a lock; gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command
-    that runs beside us can take the lock and keep it, so nobody waits for longer than `patience`."""
-    with lock_file(path) as fd:
+    that runs beside us can take the lock and keep it, so nobody waits for longer than `patience`.
+
+    `shared`: users may have the folder together, as far as their umask says; else a lock is this user's alone."""
+    with lock_file(path, 0o666 if shared else 0o600) as fd:
         _acquire(fd, mode, path, patience)
         yield fd
 
 
 @contextmanager
-def lock_file(path: str) -> Iterator[int]:
+def lock_file(path: str, access: int = 0o600) -> Iterator[int]:
     """Open a file to be locked; it is closed after the block, and a lock on it released."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, access)
     try:
         yield fd
     finally:
@@ -74,10 +81,13 @@ def _acquire(fd: int, mode: int, path: str, patience: float) -> None:
         sys.stderr.flush()
     if _wait_within(got, patience - SILENT):
         return
-    who = lock_holders(fd)
     if LockWaits.stopping:
-        raise RunLocked(f"{path}: still locked by {who} when the build was stopped")
-    raise RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
+        raise RunLocked(f"{path}: still locked by {lock_holders(fd)} when the build was stopped")
+    raise _kept_for_good(path, patience, lock_holders(fd))
+
+
+def _kept_for_good(path: str, patience: float, who: str) -> RunLocked:
+    return RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
 
 
 def _lock_in_thread(fd: int, mode: int) -> Event:
@@ -93,18 +103,36 @@ def _lock_in_thread(fd: int, mode: int) -> Event:
     return got
 
 
-def wait_for_lock(fd: int, stopping: Callable[[], bool], say: Callable[[str], None]) -> bool:
-    """Wait for a lock however long it takes; False when the build stops first.  `say` hears who has it."""
+class LockWait(NamedTuple):
+    """How a lock is waited for that may rightly be held for hours.
+
+    `say` hears who has it, `knows` whether that is one of those who may; of anybody else, no longer than `patience`."""
+
+    stopping: Callable[[], bool]
+    say: Callable[[str], None]
+    knows: Callable[[str], bool]
+    patience: float = LOCK_PATIENCE
+
+
+def wait_for_lock(fd: int, path: str, how: LockWait) -> bool:
+    """Wait for a lock; False when the build stops first.  Raises RunLocked when a stranger keeps it."""
     if try_lock(fd):
         return True
-    got, silent_until = _lock_in_thread(fd, fcntl.LOCK_EX), time.monotonic() + SILENT
-    said = False
+    got, now, said = _lock_in_thread(fd, fcntl.LOCK_EX), time.monotonic(), False
+    look, known = now + SILENT, now
     while not got.wait(WAKE_SECONDS):
-        if stopping():
+        if how.stopping():
             return False
-        if not said and time.monotonic() > silent_until:
+        if (now := time.monotonic()) < look:
+            continue
+        who, look = lock_holders(fd), now + _LOOK_AGAIN
+        if not said:
             said = True
-            say(lock_holders(fd))
+            how.say(who)
+        if how.knows(who):
+            known = now
+        elif now - known > how.patience:
+            raise _kept_for_good(path, how.patience, who)
     return True
 
 
@@ -147,13 +175,14 @@ def _lockers(mark: bytes) -> set[int]:
     except OSError:
         return set()
     pids = {int(words[words.index(b"FLOCK") + 3]) for words in lines if b"->" not in words}
-    return {pid for pid in pids if _is_alive(pid)}
+    return {pid for pid in pids if _is_running(pid)}
 
 
-def _is_alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
+    """Check if a process runs: one that has ended holds nothing, though its parent may not have heard of it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return not file.read().rpartition(b") ")[2].startswith(b"Z")
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     except OSError:
         return False
 

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pipeline.core.outcome import CheckoutRefs, FileCount, GcReport
 from pipeline.store.files import write_whole
+from pipeline.store.folders import delete_tree
 from pipeline.store.receipts import DONE, Receipts, parse_line
-from pipeline.store.results import Store, checkout_name, parse_result
+from pipeline.store.results import SHA, Store, checkout_name, parse_result
 
 _ROOT = re.compile(r"[0-9a-f]{16}")
 _DRAFT = re.compile(r".+\.\d+\.\d+")
@@ -41,7 +42,7 @@ def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
     kept = results.intersection(own).union(*(keys & results for _, keys in others))
     dropped = _remove(_entry_paths(store, "results", results - kept), dry)
     whole, objects = _undamaged_results(store, kept)
-    damaged = _remove([*_entry_paths(store, "results", kept - whole), *_files(f"{store.folder}/damaged")], dry)
+    damaged = _remove([*_entry_paths(store, "results", kept - whole), *_damaged(store)], dry)
     idle = {*store.entry_names("objects")} - objects
     freed = _remove(_entry_paths(store, "objects", idle), dry)
     # Left behind by a kill: while we hold the lock nobody writes any.
@@ -70,12 +71,17 @@ def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], se
     whole: set[str] = set()
     objects: set[str] = set()
     for name in names:
-        with open(store.place("results", name), "rb", buffering=0) as file:
-            stored = parse_result(file.read())
+        stored = parse_result(store.read_entry(name) or b"")  # whoever signed it: others may believe it
         if stored is not None:
             whole.add(name)
             objects.update(stored.objects)
     return whole, objects & {*store.entry_names("objects")}
+
+
+def _damaged(store: Store) -> list[str]:
+    """What was set aside: files, and folders that stood where entries do."""
+    folders = [path for path in _names(f"{store.folder}/damaged") if SHA.fullmatch(os.path.basename(path))]
+    return [*{*_files(f"{store.folder}/damaged"), *folders}]
 
 
 def _entry_paths(store: Store, part: str, names: Iterable[str]) -> list[str]:
@@ -83,16 +89,19 @@ def _entry_paths(store: Store, part: str, names: Iterable[str]) -> list[str]:
 
 
 def _files(folder: str) -> list[str]:
-    paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
-    return [path for path in paths if os.path.isfile(path) or os.path.islink(path)]
+    return [path for path in _names(folder) if os.path.isfile(path) or os.path.islink(path)]
+
+
+def _names(folder: str) -> list[str]:
+    return [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
 
 
 def _remove(paths: Sequence[str], dry: bool) -> FileCount:
     tally = _tally(paths)
     for path in () if dry else paths:
-        os.unlink(path)
+        delete_tree(path)
     return tally
 
 
 def _tally(paths: Collection[str]) -> FileCount:
-    return FileCount(len(paths), sum(map(os.path.getsize, paths)))
+    return FileCount(len(paths), sum(os.lstat(path).st_size for path in paths))

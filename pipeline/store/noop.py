@@ -4,7 +4,6 @@ Imports nothing that is not built in."""
 
 from __future__ import annotations
 
-import marshal
 import os
 import sys
 from _operator import length_hint  # `operator` itself is not built in
@@ -12,21 +11,23 @@ from _operator import length_hint  # `operator` itself is not built in
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
 # What damaged bytes may raise while they are read as a state: then it is as if there were none.
 DAMAGE = (OSError, ValueError, EOFError, TypeError, OverflowError, MemoryError)
-FORMAT = "coppice-state-4 " + sys.version
+FORMAT = "coppice-state-5 " + sys.version
 
 NOTHING = -1  # stands for the signature of what is not there
 
 # What was found to be different before it was known that a build is needed: run -> time of its state, files.
 LAST_LOOK: dict[str, tuple[int, list[str]]] = {}
 
+LARGEST = 1 << 30  # bytes of a cache, of which ten million files need less
+_PLAIN, _KIND = 0o100000, 0o170000  # as `stat` has them, which is not built in
+
 # The files of one folder: its path up to the last slash, their names in it, their signatures.
 FolderFiles = tuple[str, list[str], list[int]]
-# The first part of a state file: format, complete, number of targets, runs it reads from, files.
-Head = tuple[str, bool, int, tuple[str, ...], list[FolderFiles]]
+# The first part of a state file: complete, number of targets, runs it reads from, files.
+Head = tuple[bool, int, tuple[str, ...], list[FolderFiles]]
 
 
 def folder(run: str) -> str:
@@ -71,18 +72,51 @@ def changed_files_by_folder(folders: Sequence[FolderFiles]) -> list[str]:
     return found
 
 
+def read_cache(path: str) -> bytes:
+    """Read a file of ours, whatever lies there: OSError for a link, and for what is no file or far too large."""
+    return _read_cache(path)[0]
+
+
+def _read_cache(path: str) -> tuple[bytes, int]:
+    """The content of a file of ours, and when it was written."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb", buffering=0) as file:
+        status = os.fstat(fd)
+        if status.st_mode & _KIND != _PLAIN or status.st_size > LARGEST:
+            raise OSError(path)
+        return file.read(), status.st_ctime_ns
+
+
 def load_head(run: str) -> tuple[Head, bytes, int] | None:
     """Load the first part of the state of `run`, the whole file, and when it was written."""
     try:
-        with open(f"{folder(run)}/state", "rb", buffering=0) as file:
-            written = os.fstat(file.fileno()).st_ctime_ns
-            content = file.read()
-        size = int.from_bytes(content[:8], "little")
-        head: Any = marshal.loads(content[8 : 8 + size])
+        content, written = _read_cache(f"{folder(run)}/state")
+        return parse_head(content), content, written
     except DAMAGE:
         return None
-    good = type(head) is tuple and len(head) == 5 and head[0] == FORMAT
-    return (head, content, written) if good else None
+
+
+def parse_head(content: bytes) -> Head:
+    """Parse the first part of a state file, as `state.dump_state` writes it.  DAMAGE for anything else.
+
+    Numbers of eight bytes: of the bytes of this part, of files; then a signature for each file.  The rest is text, with
+    a NUL after each word: no way to write it takes more time or memory than it has bytes."""
+    size, count = memoryview(content[:16]).cast("q")
+    names_at = 16 + 8 * count
+    signatures = memoryview(content[16:names_at]).cast("q").tolist()
+    words = content[names_at:size].decode("utf-8", "surrogatepass").split("\0")
+    if words[0] != FORMAT or len(signatures) != count or len(words) <= count:
+        raise ValueError(content[:100])
+    complete, targets, needed, folders = map(int, words[1:5])
+    rows, names = words[5 + needed : len(words) - count - 1], words[len(words) - count - 1 : -1]
+    grouped, at = [], 0
+    for path, number in zip(rows[::2], rows[1::2], strict=True):
+        end = at + int(number)
+        grouped.append((path, names[at:end], signatures[at:end]))
+        at = end
+    if at != count or len(grouped) != folders:
+        raise ValueError(content[:100])
+    return bool(complete), targets, tuple(words[5 : 5 + needed]), grouped
 
 
 def up_to_date(runs: Sequence[str]) -> int | None:
@@ -97,7 +131,7 @@ def up_to_date(runs: Sequence[str]) -> int | None:
         loaded = load_head(run)
         if loaded is None:
             return None
-        (_, complete, targets, needs, folders), _, written = loaded
+        (complete, targets, needs, folders), _, written = loaded
         if not complete:
             return None
         try:

@@ -1,40 +1,49 @@
 """Store of results by key, shared between checkouts and verified on every read.
 
-results/ab/<key>   first line: sha256 of the rest; the rest: JSON, small outputs inside it
+results/ab/<key>   first line: sha256 of the rest, and a signature if it has one; the rest: JSON, small outputs inside
 objects/ab/<sha>   larger outputs, by their own sha256
 roots/<checkout>   the keys a checkout refers to, a line each after one that says where it is: what `gc` keeps
 damaged/           entries that did not verify, set aside
-lock               shared by those who put and take, exclusive for `gc`"""
+lock               shared by those who put and take, exclusive for `gc`
+
+A checksum shows damage, and no more: whoever can write here can make one. A store with a key believes only what was
+signed with it, under the name that it has."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import re
 import shutil
 import socket
+import stat
 from binascii import a2b_base64, b2a_base64
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import file_digest, sha256
 from itertools import count
 from math import inf
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store.files import Version, append_all, file_sha256, file_version, missing_newline, sync_path, write_all
 from pipeline.store.flock import file_lock
-from pipeline.store.folders import remove_file
+from pipeline.store.folders import delete_tree, remove_file, restore_access, restore_store
+from pipeline.store.secret import is_signed, signature
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
 PATIENCE = 600.0
 SMALL = 2048
+LARGEST_ENTRY = 64 << 20  # bytes: the small outputs of twenty thousand
+DAMAGED, UNSIGNED, FOREIGN = "damaged", "not signed", "signed with another key"
 _ME = f"{socket.gethostname()}.{os.getpid()}"
 _COUNT = count()
-_SHA = re.compile(r"[0-9a-f]{64}")
+SHA = re.compile(r"[0-9a-f]{64}")
 
 
 class Result(NamedTuple):
@@ -72,8 +81,10 @@ def read_output(fd: int, status: os.stat_result) -> OutputFile:
 class Store:
     """A folder of results.  Writers never overwrite in place, so any number of them may share it."""
 
-    def __init__(self, folder: str, patience: float = PATIENCE) -> None:
-        self.folder, self._patience = folder, patience
+    def __init__(self, folder: str, patience: float = PATIENCE, secret: bytes | None = None) -> None:
+        self.folder, self._patience, self._secret = folder, patience, secret
+        self._refused: dict[str, set[str]] = defaultdict(set)
+        restore_store(folder)
         self._root_fd: int | None = None
         self._folders: set[str] = set()
         self._mutex = Lock()
@@ -91,7 +102,9 @@ class Store:
                 text = None if inside is None else b2a_base64(inside, newline=False).decode()
                 rows.append([content, text, runnable])
             body = compact_json({"outputs": rows, "seconds": round(seconds, 6), "target": target}).encode()
-            self._write(self.place("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
+            head = sha256(body).hexdigest() + (f" {signature(self._secret, key, body)}" if self._secret else "")
+            if len(body) < LARGEST_ENTRY:
+                self._write(self.place("results", key), b"%b\n%b" % (head.encode(), body))
 
     def _keep_object(self, path: str, content: str) -> bool:
         """Copy a large output in, under the sha256 of the copy itself."""
@@ -112,32 +125,62 @@ class Store:
         return True
 
     def get(self, key: str) -> Result | None:
-        """Load the result if it is there and undamaged, as far as can be seen before its objects are copied."""
-        raw = self._read(key)
-        if raw is None:
-            return None
-        stored = parse_result(raw)
-        if stored is None:
+        """Load the result if it is there, undamaged and signed, as far as can be seen before its objects are copied."""
+        found = self._load(key)
+        if not isinstance(found, str):
+            return found
+        self._refused[found].add(key)
+        if found == DAMAGED:  # what others signed may be of use to them
             with self._sharing():
                 self._set_aside(self.place("results", key))
-        return stored
+        return None
 
     def peek(self, key: str) -> Result | None:
         """Load the result, if all its objects are there.  Changes nothing."""
-        raw = self._read(key)
-        stored = parse_result(raw) if raw is not None else None
-        there = stored and all(os.path.exists(self.place("objects", each)) for each in stored.objects)
-        return stored if there else None
+        found = self._load(key)
+        if found is None or isinstance(found, str):
+            return None
+        return found if all(os.path.exists(self.place("objects", each)) for each in found.objects) else None
 
-    def _read(self, key: str) -> bytes | None:
+    def _load(self, key: str) -> Result | str | None:
+        """The result, None when there is none, or why it is not believed."""
+        raw = self.read_entry(key)
+        result = parse_result(raw) if raw else None
+        if raw is None or result is None:
+            return None if raw is None else DAMAGED
+        if self._secret is None:
+            return result
+        head, _, body = raw.partition(b"\n")
+        claimed = head.partition(b" ")[2]
+        if is_signed(self._secret, key, body, claimed):
+            return result
+        return FOREIGN if claimed else UNSIGNED
+
+    def read_entry(self, key: str) -> bytes | None:
+        """The bytes of an entry of results/; None when there is none, and none of what is no file or cannot be read."""
         place = self.place("results", key)
-        if not os.path.exists(place):  # the usual case, and much cheaper than an exception
+        if not os.path.lexists(place):  # the usual case, and much cheaper than an exception
             return None
         try:
-            with open(place, "rb", buffering=0) as file:
-                return file.read()
+            with _opened_file(place) as fd:
+                if os.fstat(fd).st_size > LARGEST_ENTRY:
+                    return b""
+                with open(fd, "rb", buffering=0, closefd=False) as file:
+                    return file.read()
         except FileNotFoundError:  # dropped meanwhile
             return None
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return b""
+            raise
+
+    def refusals(self) -> str:
+        """What was there and not believed, in words; empty if there was no such thing."""
+        if not self._refused:
+            return ""
+        counts = [f"{len(keys)} {why}" for why, keys in self._refused.items()]
+        aside = f"; what was damaged lies in {self.folder}/damaged" if DAMAGED in self._refused else ""
+        return f"{self.folder}: results that were not believed, and are made again: {', '.join(counts)}{aside}"
 
     def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
         """Write the outputs of `result` to `paths`; False if their number differs or an object is damaged."""
@@ -162,15 +205,24 @@ class Store:
     def _copy_object(self, content: str, path: str) -> bool:
         place = self.place("objects", content)
         try:
-            with writing(path):
-                shutil.copyfile(place, path)
+            with _opened_file(place) as fd, writing(path), open(fd, "rb", closefd=False) as source:
+                _copy_to(path, source)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            if error.errno not in _NO_FILE or error.filename == path:
+                raise
+            self._refuse_object(content)
+            return False
         if file_sha256(path) != content:
-            self._set_aside(place)
+            self._refuse_object(content)
             return False
         sync_path(path)
         return True
+
+    def _refuse_object(self, content: str) -> None:
+        self._refused[DAMAGED].add(content)
+        self._set_aside(self.place("objects", content))
 
     def _add_reference(self, key: str) -> None:
         """Add `key` to this checkout's references before the result is there, so that gc elsewhere leaves it."""
@@ -180,6 +232,8 @@ class Store:
     def _root(self) -> int:
         with self._mutex:
             if self._root_fd is None:
+                restore_store(self.folder, write=True)
+                restore_access([self.root], write=True)
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
                 self._root_fd = os.open(self._with_folder(self.root), flags, 0o666)
                 head = b"" if os.fstat(self._root_fd).st_size else f"# {checkout_name()}\n".encode()
@@ -192,7 +246,7 @@ class Store:
         with self._mutex:
             if self._shared is None:
                 with ExitStack() as stack:
-                    stack.enter_context(file_lock(f"{self.folder}/lock", self._patience, fcntl.LOCK_SH))
+                    stack.enter_context(file_lock(f"{self.folder}/lock", self._patience, fcntl.LOCK_SH, shared=True))
                     self._shared = stack.pop_all()
             self._users += 1
         try:
@@ -216,7 +270,7 @@ class Store:
 
         All others hold it from the reference to the last byte, so a result without a reference gets none meanwhile."""
         self.release()
-        return file_lock(f"{self.folder}/lock", self._patience)
+        return file_lock(f"{self.folder}/lock", self._patience, shared=True)
 
     @property
     def root(self) -> str:
@@ -254,8 +308,11 @@ class Store:
         return self._with_folder(f"{self.folder}/drafts/{_ME}.{next(_COUNT)}")
 
     def _set_aside(self, place: str) -> None:
+        """Move an entry to where people can look at it, in place of an earlier one of its name."""
         aside = self._with_folder(f"{self.folder}/damaged/{os.path.basename(place)}")
         with suppress(FileNotFoundError):  # another process set it aside first
+            if os.path.isdir(aside) or os.path.isdir(place):  # neither takes the place of the other
+                delete_tree(aside)
             os.replace(place, aside)
 
     def entry_names(self, part: str) -> Iterator[str]:
@@ -263,13 +320,34 @@ class Store:
         top = f"{self.folder}/{part}"
         for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             if os.path.isdir(f"{top}/{folder}"):
-                yield from filter(_SHA.fullmatch, sorted(os.listdir(f"{top}/{folder}")))
+                yield from filter(SHA.fullmatch, sorted(os.listdir(f"{top}/{folder}")))
+
+
+# What the opening of an entry is answered with where something else took its place.
+_NO_FILE = (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENODEV)
+
+
+def _copy_to(path: str, source: IO[bytes]) -> None:
+    with open(path, "wb") as copy:
+        shutil.copyfileobj(source, copy, 1 << 20)
+
+
+@contextmanager
+def _opened_file(path: str) -> Iterator[int]:
+    """Open a plain file: never a link, which may lead anywhere, nor a pipe, which would be waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def parse_result(raw: bytes) -> Result | None:
     """Parse a file of results/; None when it is damaged or not of our form: a right hash proves nothing."""
-    sign, _, body = raw.partition(b"\n")
-    if sha256(body).hexdigest().encode() != sign:
+    head, _, body = raw.partition(b"\n")
+    if sha256(body).hexdigest().encode() != head.partition(b" ")[0]:
         return None
     try:
         fields = json.loads(body)
@@ -289,7 +367,7 @@ def parse_result(raw: bytes) -> Result | None:
 def _parse_output(row: Any) -> tuple[str, bytes | None, bool] | None:
     """Check the row of one output: its sha256, which names a file, its bytes if inside, if it is executable."""
     match row:
-        case [str(content), None, bool(runnable)] if _SHA.fullmatch(content):
+        case [str(content), None, bool(runnable)] if SHA.fullmatch(content):
             return content, None, runnable
         case [str(content), str(text), bool(runnable)]:
             with suppress(ValueError):

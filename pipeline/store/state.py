@@ -1,14 +1,15 @@
 """Cache of file signatures as of a run's last build.
 
-A cache: it may be deleted.
+A cache: it may be deleted, and it may have been written by anybody, so it is plain text and numbers.
 
 The first part of the file is all that is needed to say "nothing changed" and is read by `noop`; the second is needed
 once something did change, and is believed only if the checksum of the whole holds."""
 
 from __future__ import annotations
 
-import marshal
 import os
+from array import array
+from collections.abc import Iterable
 from itertools import groupby, islice
 from typing import NamedTuple
 from zlib import crc32
@@ -22,7 +23,6 @@ class StateHead(NamedTuple):
 
     In the file, files that follow each other in one folder share its path."""
 
-    format: str
     complete: bool  # every target of the run was fresh
     targets: int
     needs: tuple[str, ...]  # other runs this one reads from
@@ -60,10 +60,13 @@ def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
     if crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
         return None
     size = int.from_bytes(content[:8], "little")
-    folders = head[4]
+    folders = head[3]
     files = [path + name for path, names, _ in folders for name in names]
-    seen = StateHead(*head[:4], files, [number for _, _, signatures in folders for number in signatures])
-    return seen, StateDetails(*marshal.loads(content[8 + size : -4])), written
+    seen = StateHead(*head[:3], files, [number for _, _, signatures in folders for number in signatures])
+    try:
+        return seen, _parse_details(content[size:-4]), written
+    except noop.DAMAGE:
+        return None
 
 
 def folder_of(path: str) -> str:
@@ -82,6 +85,34 @@ def _group_by_folder(seen: StateHead) -> list[noop.FolderFiles]:
 
 
 def dump_state(first: StateHead, details: StateDetails) -> bytes:
-    head = marshal.dumps((*first[:4], _group_by_folder(first)))
-    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(details))
+    folders = _group_by_folder(first)
+    words = [noop.FORMAT, str(int(first.complete)), str(first.targets), str(len(first.needs)), str(len(folders))]
+    words += [*first.needs, *(word for path, names, _ in folders for word in (path, str(len(names))))]
+    text = _words([*words, *(name for _, names, _ in folders for name in names)])
+    numbers = array("q", [16 + 8 * len(first.files) + len(text), len(first.files), *first.signatures])
+    content = numbers.tobytes() + text + _dump_details(details)
     return content + crc32(content).to_bytes(4, "little")
+
+
+def _dump_details(details: StateDetails) -> bytes:
+    lists = [details.contents, details.suspects, *([path, *behind] for path, behind in details.watched.items())]
+    return b"".join(_words([str(len(each)), *each]) for each in lists)
+
+
+def _parse_details(content: bytes) -> StateDetails:
+    """Parse lists of words, each after its length: contents, suspects, and a path with all behind it for each."""
+    words = content.decode("utf-8", "surrogatepass").split("\0")
+    lists, at = [], 0
+    while at < len(words) - 1:
+        end = at + 1 + int(words[at])
+        if not at < end < len(words):
+            raise ValueError(words[at])
+        lists.append(words[at + 1 : end])
+        at = end
+    contents, suspects, *watched = lists
+    return StateDetails(contents, suspects, {path: behind for path, *behind in watched})
+
+
+def _words(words: Iterable[str]) -> bytes:
+    """Words with a NUL after each, which none has in it; names need not be UTF-8."""
+    return "".join([f"{word}\0" for word in words]).encode("utf-8", "surrogatepass")

@@ -24,6 +24,7 @@ from pipeline.tree.spec import checks, sweep
 from pipeline.tree.spec.model import (
     MANUAL,
     PATCHES,
+    CheckoutCommand,
     CommandDefaults,
     GivenBaseline,
     KeepKeys,
@@ -174,9 +175,7 @@ def read(item: Item, name: str) -> TreeSpec:
     if "holdout" in top:
         measured, held = sweep.read_holdout(top["holdout"], measured, paired)
     _ = top["parallel_backend"]  # checked, and nothing else: there is one
-    shape, loop, tests = top.record(SearchShape), caged_loop(top.record(Loop), cage), None
-    if "tests" in top:
-        tests = sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, defaults)
+    shape, loop, tests = top.record(SearchShape), _caged_loop(top.record(Loop), cage), _read_tests(top, defaults)
     _check_truth(top.at("sweep"), measured, repo)
     sources, given = _given_ideas(name)
     spec: TreeSpec = top.record(
@@ -212,7 +211,13 @@ def read(item: Item, name: str) -> TreeSpec:
     return _with_baseline(spec, top["baseline_csv"]) if "baseline_csv" in top else spec
 
 
-def caged_loop(loop: Loop, cage: CageKeys) -> Loop:
+def _read_tests(top: Values, defaults: CommandDefaults) -> CheckoutCommand | None:
+    if "tests" not in top:
+        return None
+    return sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, defaults)
+
+
+def _caged_loop(loop: Loop, cage: CageKeys) -> Loop:
     """The loop with what the spec says of all that is started; network and paths are for what measures."""
     outer = cage._replace(network="", visible=())
     roles: dict[str, Mapping[str, Any]] = {}

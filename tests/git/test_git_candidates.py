@@ -50,7 +50,7 @@ def search_in(project: Path, user: Path) -> Search:
     project.mkdir()
     os.chdir(project)
     root = root_commit(str(user), "x")
-    return Search(root, Worktrees(root.repo, "runs/x/cand"))
+    return Search(root, Worktrees(root.repo, "runs/x/cand", root.tree))
 
 
 @pytest.fixture
@@ -157,8 +157,7 @@ def files(at: str) -> dict[str, tuple[str, bytes]]:
         elif path.is_file():
             mode = "100755" if path.stat().st_mode & 0o100 else "100644"
             found[str(path.relative_to(at))] = (mode, path.read_bytes())
-    del found[".git"]
-    return found
+    return {name: each for name, each in found.items() if name.partition("/")[0] != ".git"}
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.__name__)

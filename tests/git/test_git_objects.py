@@ -47,7 +47,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     root = root_commit(str(user), "x")
-    yield Search(root, Worktrees(root.repo, "runs/x/cand"))
+    yield Search(root, Worktrees(root.repo, "runs/x/cand", root.tree))
     run_git(root.repo, "fsck", "--strict", GIT_DIR=root.repo)
 
 
@@ -61,7 +61,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "calls"
 
 
-def test_an_evaluation_of_a_patch_starts_git_twice(search: Search, calls: Path) -> None:
+def test_an_evaluation_of_a_patch_starts_git_three_times(search: Search, calls: Path) -> None:
     def evaluate(number: int) -> None:
         assert has_commit(search.root.repo, search.root.commit)
         made = commit_patch(search.root.repo, search.root.commit, PATCH % number, "idea")
@@ -74,7 +74,7 @@ def test_an_evaluation_of_a_patch_starts_git_twice(search: Search, calls: Path) 
     calls.write_text("")
     for number in range(1, 4):
         evaluate(number)
-    assert calls.read_text().split() == ["apply", "reset"] * 3
+    assert calls.read_text().split() == ["apply", "reset", "pack-objects"] * 3
 
 
 def test_a_candidate_of_a_coder_starts_git_twice(search: Search, calls: Path) -> None:
@@ -197,7 +197,8 @@ def test_threads_processes_and_git_pin_side_by_side(search: Search) -> None:
 
 
 def test_git_itself_knows_a_worktree_that_it_did_not_add(search: Search) -> None:
-    first, second = search.trees.add("one", search.root.commit), search.trees.add("a lock.lock", search.root.commit)
+    trees = Worktrees(search.root.repo, "runs/x/wt")
+    first, second = trees.add("one", search.root.commit), trees.add("a lock.lock", search.root.commit)
     listed = run_git(first.path, "worktree", "list", "--porcelain")
     for tree in (first, second):
         assert f"worktree {tree.path}\nHEAD {search.root.commit}\ndetached\n" in listed
@@ -205,11 +206,11 @@ def test_git_itself_knows_a_worktree_that_it_did_not_add(search: Search) -> None
         assert run_git(tree.path, "status", "--porcelain", "--ignored") == ""
     run_git(first.path, "worktree", "prune", "--expire=now")
     run_git(first.path, "gc", "--quiet", "--prune=now")
-    assert search.trees.require("one") == first
+    assert trees.require("one") == first
     run_git(first.path, "worktree", "remove", second.path)
     with pytest.raises(GitProblem, match="is no worktree"):
-        search.trees.require("a lock.lock")
-    assert search.trees.add("a lock.lock", search.root.commit) == second
+        trees.require("a lock.lock")
+    assert trees.add("a lock.lock", search.root.commit) == second
 
 
 def test_a_worktree_that_a_coder_added_is_in_nobodys_way(search: Search) -> None:

@@ -27,9 +27,9 @@ from pathlib import Path
 from pipeline.git.commits import commit_without_leavings
 from pipeline.git.refs import pin, unpin
 from pipeline.git.worktrees import Worktrees
-repo, folder, commit, first, last = sys.argv[1:]
+repo, folder, start, commit, first, last = sys.argv[1:]
 for number in range(int(first), int(last)):
-    trees = Worktrees(repo, folder)
+    trees = Worktrees(repo, folder, start)
     tree = trees.add(f"n{number}", commit)
     Path(tree.path, "idea").write_text(str(number))
     made, _ = commit_without_leavings(tree, commit, f"idea {number}")
@@ -47,7 +47,7 @@ class Search(NamedTuple):
     trees: Worktrees
 
     def work(self, first: int, last: int, path: str = OWN["PATH"]) -> subprocess.Popen[str]:
-        words = [self.root.repo, self.trees.folder, self.root.commit, str(first), str(last)]
+        words = [self.root.repo, self.trees.folder, self.trees.start, self.root.commit, str(first), str(last)]
         env = {"PATH": path, "PYTHONPATH": str(ROOT)}
         return subprocess.Popen(
             [sys.executable, "-c", WORK, *words], env=env, stdout=-1, stderr=-1, text=True, start_new_session=True
@@ -58,14 +58,15 @@ class Search(NamedTuple):
         return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
-@pytest.fixture
-def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
+@pytest.fixture(params=["linked", "apart"])
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Search]:
+    """A search whose worktrees are linked, as those of nodes, or have repositories of their own, as of candidates."""
     user = repository(tmp_path / "user", FILES)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     root = root_commit(str(user), "x")
     before = contents(user)
-    yield Search(root, Worktrees(root.repo, "runs/x/wt"))
+    yield Search(root, Worktrees(root.repo, "runs/x/wt", root.tree if request.param == "apart" else ""))
     after = contents(user)
     assert {name: after[name] for name in after if not name.startswith(".git/refs/coppice/y")} == before
 

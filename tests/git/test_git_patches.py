@@ -16,7 +16,7 @@ from test_git_candidates import BAD, EDITS, FILES, Search, search, search_in
 from pipeline.git.command import CandidateProblem, GitProblem
 from pipeline.git.commits import Candidate, apply_patch, commit_patch, patch_between, write_tree
 from pipeline.git.objects import has_commit
-from pipeline.git.worktrees import Worktree
+from pipeline.git.worktrees import Worktree, Worktrees
 
 __all__ = ["search"]
 
@@ -197,6 +197,11 @@ def test_from_any_files_to_any_others(
         assert of_patch(plain, text, parent) == made
 
 
+def linked(search: Search) -> Worktree:
+    """A worktree whose index is what git changes there, as that of a node."""
+    return Worktrees(search.root.repo, "runs/x/wt").add("node", search.root.commit)
+
+
 def staged(tree: Worktree) -> None:
     write(tree.path, {"lib/deep/er/x": "1", "main.py": "2"})
     run_git(tree.path, "add", "--all")
@@ -241,7 +246,7 @@ INDEXES = [staged, with_later_flags, of_version_4, split, with_a_submodule, with
 
 @pytest.mark.parametrize("prepare", INDEXES, ids=lambda prepare: prepare.__name__)
 def test_the_tree_of_an_index_is_what_git_says(search: Search, prepare: Callable[[Worktree], None]) -> None:
-    tree = search.add()
+    tree = linked(search)
     prepare(tree)
     made = write_tree(search.root.repo, f"{tree.admin}/index")
     assert run_git(tree.path, "ls-tree", "-r", "-t", made) == run_git(
@@ -251,7 +256,7 @@ def test_the_tree_of_an_index_is_what_git_says(search: Search, prepare: Callable
 
 
 def test_what_is_amid_a_merge_has_no_tree(search: Search) -> None:
-    tree = search.add()
+    tree = linked(search)
     rows = f"100644 {'1' * 40} 1\tmain.py\n100644 {'1' * 40} 2\tmain.py\n"
     run_git(tree.path, "update-index", "--index-info", stdin=rows.encode())
     with pytest.raises(GitProblem, match="git write-tree: "):

@@ -1,6 +1,7 @@
 """Where a search starts: HEAD of a repository, or the files of a folder; the same commit on every machine."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -8,12 +9,21 @@ from pathlib import Path
 
 import pytest
 from gitdb import GitDB
-from kit.gitting import contents, hostile_user, repository, run_git, tree_of, write
+from kit.gitting import HOOKS, commit_worktree, contents, hostile_user, repository, run_git, trap, tree_of, write
 
 from pipeline.git.command import GitOutage, GitProblem
+from pipeline.git.commits import patch_between
 from pipeline.git.objects import has_commit, tree_hash
-from pipeline.git.refs import pinned_commits
-from pipeline.git.repository import RootCommit, borrowed_objects, reopen_repository, root_commit
+from pipeline.git.refs import branch_changes, change_branches, pinned_commits
+from pipeline.git.repository import (
+    RootCommit,
+    borrowed_objects,
+    head_commit,
+    locate_repo,
+    reopen_repository,
+    root_commit,
+)
+from pipeline.git.worktrees import Worktrees
 
 FILES = {"main.py": "print(1)\n", "data/a b.txt": "x\r\n", "-rf": "dash\n", "new\nline": "n", "é/ü.txt": b"\xff\0"}
 
@@ -61,6 +71,55 @@ def test_of_the_users_repository_nothing_changes_but_one_ref(machine: Path) -> N
     assert own == {".git/refs/coppice", ".git/refs/coppice/x", ".git/refs/coppice/x/root"}
     assert {name: after[name] for name in after.keys() - own} == before
     assert (user / ".git/refs/coppice/x/root").read_text().strip() == root.commit
+
+
+def traps_of_its_own(user: Path) -> None:
+    """All of a repository's own configuration by which git starts programs, as something hostile has left it."""
+    program = trap(user / ".git/hooks", "post-checkout")
+    for hook in (*HOOKS, "fsmonitor-watchman", "post-rewrite", "pre-push", "update", "proc-receive"):
+        trap(user / ".git/hooks", hook)
+    keys = ["core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass", "credential.helper"]
+    keys += ["diff.external", "diff.x.command", "diff.x.textconv", "merge.x.driver", "interactive.diffFilter"]
+    keys += ["uploadpack.packObjectsHook", "core.alternateRefsCommand", "core.gitProxy", "gpg.program", "alias.status"]
+    for key in keys:
+        run_git(user, "config", key, str(program))
+    included = "".join(f'[filter "{name}"]\n\t{how} = {program}\n' for name, how in FILTERS)
+    write(
+        user, {".git/more": f"{included}\trequired = true\n", ".git/info/attributes": "*.txt filter=z diff=x merge=x\n"}
+    )
+    run_git(user, "config", "core.hooksPath", str(program.parent))
+    run_git(user, "config", "include.path", "more")
+
+
+FILTERS = [("x", "clean"), ("x", "smudge"), ("y=z", "process"), ("z", "clean")]
+FILTERED = FILES | {"a.txt": "1", "b.y": "1", ".gitattributes": "* filter=x diff=x\n*.y filter=y=z\n"}
+
+
+@pytest.mark.parametrize("folder", ["user", "user/data"])
+def test_no_program_that_a_repository_names_is_started(machine: Path, folder: str) -> None:
+    user = repository(machine / "user", FILTERED | {"data/.gitattributes": "* filter=x\n"})
+    traps_of_its_own(user)
+    root = root_commit(str(machine / folder), "x")
+    tree = Worktrees(root.repo, "runs/x/cand", root.tree).add("c", root.commit)
+    write(tree.path, {"new.y": "1"})
+    made = commit_worktree(tree, root.commit, "idea")
+    assert patch_between(root.repo, root.commit, made.commit)
+    shutil.rmtree(root.repo)
+    assert reopen_repository(str(machine / folder), "x", root.commit) == root.repo
+    if folder == "user/data":
+        return
+    place = locate_repo(str(user))
+    changes = branch_changes(place.common, {"found": head_commit(place)}, {})
+    change_branches(root.repo, place.common, root.commit, changes)
+
+
+def test_whether_a_file_of_a_filter_was_changed_is_seen_without_the_filter(machine: Path) -> None:
+    user = repository(machine / "user", FILTERED)
+    traps_of_its_own(user)
+    os.utime(user / "a.txt", (1, 1))  # so that git must look into it
+    root_commit(str(user), "x")
+    write(user, {"a.txt": "2"})
+    assert re.search("must be clean: .* ignore: a.txt; the filters .* were not run", problem(user))
 
 
 def test_what_the_search_starts_from_outlives_a_rewritten_branch_and_gc(machine: Path) -> None:

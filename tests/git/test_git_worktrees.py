@@ -13,6 +13,7 @@ from kit.gitting import commit_worktree, contents, hostile_user, repository, run
 from pipeline.git.command import GitProblem
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktree, Worktrees
+from pipeline.store.folders import delete_tree
 
 FILES = {
     "main.py": "print(1)\n",
@@ -35,8 +36,9 @@ class Search(NamedTuple):
         return self.trees.add(name, self.root.commit)
 
 
-@pytest.fixture
-def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
+@pytest.fixture(params=["linked", "apart"])
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Search]:
+    """A search whose worktrees are linked, as those of nodes, or have repositories of their own, as of candidates."""
     (tmp_path / "traps").touch()
     hostile_user(tmp_path / "home", monkeypatch)
     user = repository(tmp_path / "user", FILES)
@@ -44,17 +46,23 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     monkeypatch.chdir(tmp_path / "project")
     root = root_commit(str(user), "x")
     before = contents(user)
-    yield Search(root, Worktrees(root.repo, "runs/x/wt"), user)
+    yield Search(root, Worktrees(root.repo, "runs/x/wt", root.tree if request.param == "apart" else ""), user)
     assert contents(user) == before
     assert (tmp_path / "traps").read_text() == ""
 
 
 def files(tree: Worktree) -> dict[str, bytes]:
-    found = (path for path in Path(tree.path).rglob("*") if path.is_symlink() or not path.is_dir())
-    texts = {str(path.relative_to(tree.path)): b"->" if path.is_symlink() else path.read_bytes() for path in found}
-    assert texts.pop(".git").startswith(b"gitdir: ")
-    assert all(path.is_symlink() or any(path.iterdir()) for path in Path(tree.path).rglob("*") if path.is_dir())
-    return texts
+    dotgit = Path(tree.path, ".git")
+    assert dotgit.is_dir() and not dotgit.is_symlink() if tree.start else dotgit.read_text().startswith("gitdir: ")
+    everything = [path for path in Path(tree.path).rglob("*") if dotgit not in (path, *path.parents)]
+    assert all(path.is_symlink() or any(path.iterdir()) for path in everything if path.is_dir())
+    found = (path for path in everything if path.is_symlink() or not path.is_dir())
+    return {str(path.relative_to(tree.path)): b"->" if path.is_symlink() else path.read_bytes() for path in found}
+
+
+def admin_of(at: Path) -> Path:
+    """Git's folder about a worktree."""
+    return at.parents[1] / "repo.git/worktrees" / at.name
 
 
 WANTED = {name: text.encode() for name, text in FILES.items()}
@@ -71,10 +79,10 @@ def test_a_worktree_has_the_files_of_its_commit_and_no_branch(search: Search) ->
 
 def test_what_is_there_and_clean_is_not_touched(search: Search) -> None:
     tree = search.add()
-    before = {path: path.stat().st_ctime_ns for path in Path(tree.path).rglob("*")}
+    before = {path: (Path(tree.path) / path).stat().st_ctime_ns for path in files(tree)}
     admin = contents(Path(tree.admin))
     assert search.add() == tree
-    assert {path: path.stat().st_ctime_ns for path in Path(tree.path).rglob("*")} == before
+    assert {path: (Path(tree.path) / path).stat().st_ctime_ns for path in files(tree)} == before
     assert contents(Path(tree.admin)) == admin
 
 
@@ -145,7 +153,7 @@ def empty_folders(at: Path) -> None:
 
 def its_git_file_is_a_repository(at: Path) -> None:
     """One that runs what a hostile candidate says."""
-    (at / ".git").unlink()
+    delete_tree(str(at / ".git"))
     run_git(at, "init", "--quiet", "--template=")
     program = trap(at / ".git/hooks", "post-checkout")
     shutil.copy(program, at / ".git/hooks/post-index-change")
@@ -154,7 +162,7 @@ def its_git_file_is_a_repository(at: Path) -> None:
 
 
 def its_git_file_is_gone(at: Path) -> None:
-    (at / ".git").unlink()
+    delete_tree(str(at / ".git"))
 
 
 def its_git_file_is_a_link(at: Path) -> None:
@@ -169,18 +177,16 @@ def closed_folders(at: Path) -> None:
 
 
 def a_lock_of_a_dead_git(at: Path) -> None:
-    admin = Path((at / ".git").read_text().removeprefix("gitdir: ").strip())
-    (admin / "index.lock").write_text("")
+    (admin_of(at) / "index.lock").write_text("")
     write(at, {"main.py": "print(2)\n"})
 
 
 def broken_head(at: Path) -> None:
-    admin = Path((at / ".git").read_text().removeprefix("gitdir: ").strip())
-    (admin / "HEAD").write_text("")
+    (admin_of(at) / "HEAD").write_text("")
 
 
 def half_an_index(at: Path) -> None:
-    for path in Path((at / ".git").read_text().removeprefix("gitdir: ").strip()).glob("*index"):
+    for path in admin_of(at).glob("*index"):
         path.write_bytes(path.read_bytes()[:10])
 
 

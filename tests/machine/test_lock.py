@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from pipeline.errors import RunLocked
 from pipeline.lean.model import LeanStartError
 from pipeline.lean.toolchain.cache import cached_folder
 from pipeline.machine.lock import HEARTBEAT_PERIOD, Takeover, heartbeats, log_takeover, own_holder, read_holder
-from pipeline.store.flock import file_lock
+from pipeline.store.flock import LockWait, file_lock, lock_file, wait_for_lock
 from pipeline.store.results import Store
 
 FIELDS = {
@@ -370,6 +371,42 @@ def test_a_lock_that_somebody_keeps_is_given_up_with_a_word_of_who_and_where(
         assert re.search(rf"coppice: waiting for the lock .*lock, held by process {pid} ", capsys.readouterr().err)
     wants(tmp_path)
     assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stranger", [True, False])
+def test_a_lock_that_may_be_held_for_hours_is_waited_for_unless_a_stranger_has_it(
+    tmp_path: Path, stranger: bool
+) -> None:
+    """A stranger is something that only keeps it, such as what a candidate has left running."""
+    path, said, stop = tmp_path / "exclusive", list[str](), threading.Event()
+    with held_by_somebody(path) as pid, lock_file(str(path)) as lock:
+
+        def knows(who: str) -> bool:
+            assert who.startswith(f"process {pid} (python")
+            stop.set()
+            return not stranger
+
+        how = LockWait(lambda: stop.is_set() and not stranger, said.append, knows, patience=0.2)
+        if stranger:
+            with pytest.raises(
+                RunLocked, match=rf"exclusive: locked for 0.2 s by process {pid} \(python.*\); .* end it"
+            ):
+                wait_for_lock(lock, str(path), how)
+        else:
+            assert not wait_for_lock(lock, str(path), how)
+    assert len(said) == 1
+    with lock_file(str(path)) as lock:
+        assert wait_for_lock(lock, str(path), how)
+
+
+def test_lock_files_are_of_one_user_but_for_the_store_that_users_may_share(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        by_git(tmp_path / "git")
+        by_the_store(tmp_path / "store")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name / "lock").stat().st_mode & 0o777 for name in ("git", "store")] == [0o600, 0o664]
 
 
 def test_a_toolchain_that_somebody_makes_without_an_end_is_given_up_too(

@@ -28,7 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def save(files: list[str], run: str = "r") -> None:
     os.makedirs(noop.folder(run), exist_ok=True)
-    head = state.StateHead(noop.FORMAT, True, 3, (), files, [state.signature(file) for file in files])
+    head = state.StateHead(True, 3, (), files, [state.signature(file) for file in files])
     Path(noop.folder(run), "state").write_bytes(state.dump_state(head, DETAILS))
 
 
@@ -89,7 +89,7 @@ PATHS = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PATHS)
 def test_a_state_is_read_as_it_was_written(files: list[str]) -> None:
-    head = state.StateHead(noop.FORMAT, False, 7, ("other",), files, [*range(len(files))])
+    head = state.StateHead(False, 7, ("other",), files, [*range(len(files))])
     details = state.StateDetails(["0" * 64] * len(files), ["r:x"], {"b": files[:1]})
     os.makedirs(noop.folder("written"), exist_ok=True)
     Path(noop.folder("written"), "state").write_bytes(state.dump_state(head, details))

@@ -11,7 +11,7 @@ from kit.project import Project
 from kit.searches import Search, adding, agent, command, idea, told, write_idea
 
 from pipeline.store.folders import delete_tree
-from pipeline.tree.run.command import NO_ANSWERS, WHOLE_ROOM, AnswerRoom, collect_answers
+from pipeline.tree.run.answers import NO_ANSWERS, WHOLE_ROOM, AnswerRoom, collect_answers
 
 # Writes a guess for each config; an idea may change `guess`, or do something at the `end`.
 ANSWER = """\

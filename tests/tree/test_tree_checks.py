@@ -109,7 +109,7 @@ def test_a_root_that_fails_its_checks_stops_the_search_before_anything_is_paid_f
         ('[ "$(wc -l < $data)" -eq 32 ] || extra=2001-01-01,c,1', "2001-01-01, stock c: nothing -> decided"),
         ('[ "$(wc -l < $data)" -ne 32 ] || extra=2001-01-01,c,1', "2001-01-01, stock c: decided -> nothing"),
         ('[ "$(wc -l < $data)" -eq 32 ] || header=time,stock,part', "columns time,stock,weight -> time,stock,part"),
-        ("head -c 70000000 /dev/zero > $results; exit 0", "with all of the data: more than 64 MB of decisions"),
+        ("head -c 70000000 /dev/zero > $results; exit 0", "line 1 of its results has more than 256 KB"),
         ("head -c 7000 /dev/urandom > $results; exit 0", "with all of the data: its decisions cannot be used: line"),
         ("printf 'time,stock,weight\\n' > $results; exit 0", "nothing is decided at a time after which the data could"),
         ("ln -sf $data $results; exit 0", "with all of the data: its results cannot be read"),

@@ -11,6 +11,9 @@ from kit.project import Project
 from kit.searches import TESTED, Search, adding, agent, idea
 from test_cascade import until
 
+from pipeline.core.cages import ISOLATED, CageKeys
+from pipeline.machine.grades import lacking
+
 ROLES = ("ideas", "planner", "coder", "reviewer")
 FORM = "IDEA: number %s\\n\\nRATIONALE: r\\n\\nREQUIRED_CHANGES:\\n- c\\n"
 IDEA = f'n=$(grep -c ^ideas "$project/list"); printf "{FORM}" "$n"\n'
@@ -163,8 +166,9 @@ CODERS = {
     "its own commits": (f"echo gain=12 > plus/a; {GIT} add plus/a; {GIT} commit -qm x; echo Done.\n", "d1.n0"),
     "its own branch": (f"{GIT} checkout -q -b mine; echo gain=12 > plus/a; {GIT} add .; {GIT} commit -qm x\n", "d1.n0"),
     "a commit taken back": (f"touch plus/a; {GIT} add .; {GIT} commit -qm x; git reset -q --hard HEAD~\n", "nothing"),
-    ".git deleted": ("rm -f .git; echo gain=12 > plus/a\n", "d1.n0"),
-    ".git of its own": ("rm -f .git; git init -q .; echo gain=12 > plus/a\n", "d1.n0"),
+    ".git deleted": ("rm -rf .git; echo gain=12 > plus/a\n", "d1.n0"),
+    ".git of its own": ("rm -rf .git; git init -q .; echo gain=12 > plus/a\n", "d1.n0"),
+    "git says it is clean": ('git diff --quiet && test -z "$(git status -s)" && echo gain=12 > plus/a\n', "d1.n0"),
     "a nested repository": ("mkdir in; git init -q in; echo 1 > in/f; echo gain=12 > plus/a\n", "d1.n0"),
     "a closed folder": ("mkdir no; echo 1 > no/f; chmod 0 no; echo gain=12 > plus/a\n", "d1.n0"),
     "its folder deleted": ('rm -rf "$PWD"\n', ""),
@@ -186,6 +190,20 @@ def test_whatever_a_coder_does_only_the_difference_in_files_counts(project: Proj
         assert found.startswith("d1.") if why == "d1.n0" else why in found, (name, found)
         assert [call["role"] for call in calls(search, f"d0.n0.i{n}")][:1] == ["coder"], name
     assert not [*(search.root / "runs/x/cand").iterdir()]
+
+
+def test_git_works_for_a_coder_in_its_cage_and_its_commits_reach_nobody(project: Project) -> None:
+    if why := lacking(CageKeys(ISOLATED)):
+        pytest.skip(why)
+    clean = 'git diff --quiet && test -z "$(git status -s)" && test "$(git rev-list --all HEAD | wc -l)" = 1'
+    line = f"{clean} && echo gain=12 > plus/a && git add . && git commit -qm mine && git branch mine"
+    coder = {"backend": "command", "run": ["sh", "-c", line], "sandbox": "isolated"}
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": coder}
+    search = Search(project, {"1one": ":"}, roles=roles)
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    refs = run_git(search.root / "runs/x/repo.git", "for-each-ref", "--format=%(refname)").split()
+    assert refs == [f"refs/coppice/x/{name}" for name in ("d0.n0", "d0.n0.i0", "d1.n0", "root")]
 
 
 @pytest.mark.parametrize("repairs", [2, 0])

@@ -1,13 +1,18 @@
 """What a sweep's CSV says, and when it is complete."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.project import PATIENCE, ROOT
 
 from pipeline.tree.rules.sheet import (
     MOST_DEFECTS,
+    MOST_ROWS,
     CheckedRows,
     ExpectedRows,
     Sheet,
@@ -15,7 +20,9 @@ from pipeline.tree.rules.sheet import (
     check_rows,
     expected_rows,
     read_sheet,
+    sheet_room,
 )
+from pipeline.tree.run.command import read_results
 
 HEADER = "config_id,params,seed,status,error,sharpe,cost"
 GOOD = ['0,"{""a"": 1}",7,ok,,0.5,10', "1,{},7,ok,,0.25,20", "2,{},7,ok,,-1e-3,30"]
@@ -208,3 +215,108 @@ def test_of_very_many_defects_the_first_are_kept_and_all_are_counted() -> None:
         "0",
         str(MOST_DEFECTS - 1),
     )
+
+
+# -- results of any size
+
+PLAIN = b"config_id,status,sharpe\n"
+ROW = b"0,ok,1\n"
+MANY = MOST_ROWS + 1
+NO_ROOM = {
+    "rows": (
+        PLAIN + ROW * MANY,
+        f"its results have more than {MOST_ROWS} rows; the spec does not say how many there are",
+    ),
+    "blank lines": (PLAIN + b"\n" * MANY, f"its results have more than {MOST_ROWS} rows"),
+    "one line": (b"x" * (28 << 20), "line 1 of its results has more than 256 KB"),
+    "a line behind others": (PLAIN + ROW + b"x" * (28 << 20), "line 3 of its results has more than 256 KB"),
+    "a million columns": (b"a," * 10**6 + b"\n", "line 1 of its results has more than 256 KB"),
+    "no line ends": ((PLAIN + ROW * 10**5).replace(b"\n", b"\r"), "line 1 of its results has more than 256 KB"),
+    "NULs": (PLAIN + b"\0" * (28 << 20), "line 2 of its results has more than 256 KB"),
+    "wide rows": (PLAIN + (b"0," * 100_000 + b"\n") * 90, "its results have more than 16 MB"),
+    "UTF-16": (("config_id,status,sharpe\n" + "0,ok,1\n" * MANY).encode("utf-16"), "more than 100000 rows"),
+}
+
+
+def results_of(content: bytes, expected: int | None, folder: Path) -> tuple[bytes, str]:
+    (folder / "results.csv").write_bytes(content)
+    return read_results(str(folder / "results.csv"), sheet_room(expected))
+
+
+@pytest.mark.parametrize("what", NO_ROOM)
+def test_results_for_which_there_is_no_room_are_a_failure_in_words(tmp_path: Path, what: str) -> None:
+    content, says = NO_ROOM[what]
+    taken, why = results_of(content, None, tmp_path)
+    assert (taken, says in why) == (b"", True), why
+
+
+def test_results_are_read_no_further_than_a_thousand_rows_beyond_those_that_are_expected(tmp_path: Path) -> None:
+    assert results_of(PLAIN + ROW * 1010, 10, tmp_path) == (PLAIN + ROW * 1010, "")
+    assert results_of(PLAIN + ROW * 1011, 10, tmp_path) == (
+        b"",
+        "its results have more than 1010 rows; 10 are expected",
+    )
+    many = 2 * MOST_ROWS
+    assert results_of(PLAIN + ROW * many, many, tmp_path) == (PLAIN + ROW * many, "")
+
+
+ODD = {
+    "open quote": (PLAIN + b'0,ok,"' + ROW * 10**6, "is not CSV: field larger than field limit"),
+    "open quote at the end": (PLAIN + b'0,ok,"1\n', "is not CSV: unexpected end of data"),
+    "carriage returns": (PLAIN + b"0,ok,1\r1,ok,1\r" * 9, "line 2 is not CSV: new-line character seen in unquoted"),
+    "NULs in cells": (PLAIN + b"0,ok,\0\n", "is not a finite number"),
+    "UTF-16": ("config_id,status,sharpe\n0,ok,1\n".encode("utf-16"), "config_id: the column is missing"),
+    "quotes in a quote": (PLAIN + b'0,"ok"x,1\n' + ROW * 10**4, "line 2 is not CSV"),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_results_have_defects_that_are_the_same_for_the_part_that_is_kept(tmp_path: Path, what: str) -> None:
+    content, says = ODD[what]
+    taken, why = results_of(content, None, tmp_path)
+    assert not why
+    found = read_sheet(taken.decode(errors="replace"), ["sharpe"])
+    assert says in said(found)
+    assert found == read_sheet(content.decode(errors="replace"), ["sharpe"])
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_results_with_a_byte_order_mark_and_lines_of_windows_are_whole(tmp_path: Path, mark: bytes) -> None:
+    content = mark + b'config_id,status,error,sharpe\r\n0,ok,"two\r\nlines",1\r\n\r\n'
+    taken, why = results_of(content, 1, tmp_path)
+    assert (taken, why) == (content, "")
+    assert not checked_text(taken.decode()).defects
+
+
+def checked_text(content: str) -> CheckedRows:
+    return check_rows(read_sheet(content, ["sharpe"]), expected_rows(None, 1, None))
+
+
+READ = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from pipeline.tree.rules.sheet import read_sheet, sheet_room
+from pipeline.tree.run.command import read_results
+taken, why = read_results(sys.argv[2], sheet_room(None))
+read_sheet(taken.decode(errors="replace"), ["sharpe"])
+(peak,) = (line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(len(taken), int(peak) >> 10, time.process_time())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@pytest.mark.parametrize(
+    "rows",
+    [[ROW] * (250 << 17), [b"%d,ok,%s\n" % (n, b"9" * 145) for n in range(MOST_ROWS - 1)]],
+    ids=["250 MB", "as much as there is room for"],
+)
+def test_no_results_cost_much_memory_or_time(tmp_path: Path, rows: list[bytes]) -> None:
+    path = tmp_path / "results.csv"
+    with path.open("wb") as file:
+        file.writelines([PLAIN, *rows])
+    words = [sys.executable, "-c", READ, str(ROOT), str(path)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    taken, megabytes, seconds = map(float, ended.stdout.split())
+    assert bool(taken) == (path.stat().st_size < 16 << 20)
+    assert megabytes < 150
+    assert seconds < 10  # of a busy machine; on a quiet one less than 2

@@ -10,6 +10,7 @@ from pipeline.mcts.search.agents import Delay, Interventions, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import SearchRules
+from pipeline.spec_fields import StorePlace
 
 # By the key of the spec, the field of the record.
 STEERING_FIELDS = {key: key for key in ("agents", "inflight", "virtual_loss", "depth_bias", "path_bias")} | {
@@ -66,7 +67,7 @@ class MctsSpec(NamedTuple):
     guides: GuideNames
     scenarios: tuple[Scenario, ...]
     ledger: str
-    store: str | None
+    store: StorePlace | None
     sources: Mapping[str, int]
 
     @property

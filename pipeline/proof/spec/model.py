@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pipeline.lean.model import LeanKeys
+from pipeline.spec_fields import StorePlace
 
 
 class SearchSettings(NamedTuple):
@@ -54,7 +55,7 @@ class ProofSpec(NamedTuple):
     profile: int | None
     pass_at: tuple[int, ...]
     ledger: str
-    store: str | None
+    store: StorePlace | None
     explicit_keys: frozenset[str] = frozenset()
     strategy_workers: Mapping[str, StrategyWorker] = {}
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pipeline.core.graph import Limits
 from pipeline.core.templates import Template
 from pipeline.spec import Item
-from pipeline.spec_fields import Values
+from pipeline.spec_fields import StorePlace, Values
 
 
 class Gather(NamedTuple):
@@ -69,7 +69,7 @@ class StepsSpec(NamedTuple):
     name: str
     steps: tuple[Step, ...]
     rooms: dict[str, int]
-    store: str | None
+    store: StorePlace | None
     max_targets: int
     at_once: int = 1  # as many as there are CPUs, or as `-n` says
 

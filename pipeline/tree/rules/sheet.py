@@ -10,6 +10,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -70,6 +71,70 @@ def csv_lines(text: str) -> Iterator[str]:
     return (f"{line}\n" for line in text.removeprefix("\ufeff").split("\n"))
 
 
+SPARE_ROWS = 1000  # beyond those that are expected: mistakes that are worth telling one by one
+MOST_ROWS = 100_000  # where the spec does not say how many there are: read in a second, in a few dozen megabytes
+LARGEST_SHEET, ROW_BYTES = 16 << 20, 1024  # bytes in all; of many rows that are expected, so many each
+LONGEST_LINE = 256 << 10  # bytes; of a cell, the module `csv` takes half as many
+
+
+class SheetRoom(NamedTuple):
+    """Room for the results that a program writes.  `expected`: the rows that it should write, if that is known."""
+
+    expected: int | None
+    rows: int
+    size: int
+
+    @property
+    def too_many(self) -> str:
+        due = "the spec does not say how many there are" if self.expected is None else f"{self.expected} are expected"
+        return f"its results have more than {self.rows} rows; {due}"
+
+
+def sheet_room(expected: int | None = None) -> SheetRoom:
+    if expected is None:
+        return SheetRoom(None, MOST_ROWS, LARGEST_SHEET)
+    return SheetRoom(expected, expected + SPARE_ROWS, max(LARGEST_SHEET, expected * ROW_BYTES))
+
+
+class _TooMuch(Exception):
+    """Refusal of results for which there is no room; the message says why."""
+
+
+def take_sheet(lines: Iterable[bytes], room: SheetRoom) -> tuple[bytes, str]:
+    """Take the lines of a CSV as far as they are one, and say for what there is no room; then nothing is taken.
+
+    Lines after one that is not CSV are nobody's: whoever reads the rows ends there, and says so."""
+    taken = bytearray()
+    try:
+        with suppress(CsvProblem):
+            _check_count(csv_rows(_sheet_lines(lines, room, taken)), room)
+    except _TooMuch as error:
+        return b"", str(error)
+    return bytes(taken), ""
+
+
+def _check_count(table: Iterable[tuple[int, list[str]]], room: SheetRoom) -> None:
+    rows, blank = -1, 0  # the first is the header
+    for _, cells in table:
+        if any(map(str.strip, cells)):
+            rows += 1
+        else:
+            blank += 1
+        if max(rows, blank) > room.rows:
+            raise _TooMuch(room.too_many)
+
+
+def _sheet_lines(lines: Iterable[bytes], room: SheetRoom, taken: bytearray) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_LINE:
+            raise _TooMuch(f"line {number} of its results has more than {LONGEST_LINE >> 10} KB")
+        taken += line
+        if len(taken) > room.size:
+            raise _TooMuch(f"its results have more than {room.size >> 20} MB")
+        text = line.decode(errors="replace")
+        yield text.removeprefix("\ufeff") if number == 1 else text
+
+
 class Sheet(NamedTuple):
     """The rows of a CSV and its defects."""
 
@@ -79,18 +144,25 @@ class Sheet(NamedTuple):
 
 def read_sheet(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
     """Read a results CSV.  `metrics`: columns that count; `block`: the column that tells repetitions apart."""
+    table = (row for row in csv_rows(csv_lines(text), strict=True) if any(map(str.strip, row[1])))
     try:
-        table = [row for row in csv_rows(csv_lines(text), strict=True) if any(map(str.strip, row[1]))]
+        first = next(table, None)
+        if first is None:
+            return Sheet((), (Defect(None, "", "the file is empty"),))
+        header = [name.strip() for name in first[1]]
+        if wrong := tuple(_wrong_header(header, [*NEEDED_COLUMNS, *([block] if block else []), *metrics])):
+            return Sheet((), wrong)
+        return _sheet_of_rows(table, header, metrics, block)
     except CsvProblem as problem:
         return Sheet((), (Defect(None, "", f"line {problem.line} is not CSV: {problem}"),))
-    if not table:
-        return Sheet((), (Defect(None, "", "the file is empty"),))
-    header = [name.strip() for name in table[0][1]]
-    if wrong := tuple(_wrong_header(header, [*NEEDED_COLUMNS, *([block] if block else []), *metrics])):
-        return Sheet((), wrong)
+
+
+def _sheet_of_rows(
+    table: Iterable[tuple[int, list[str]]], header: Sequence[str], metrics: Sequence[str], block: str
+) -> Sheet:
     rows: list[SheetRow] = []
     defects: list[Defect] = []
-    for line, cells in table[1:]:
+    for line, cells in table:
         cell = dict(zip(header, map(str.strip, cells), strict=False))
         name = cell.get("config_id", "")
         if not _ID.fullmatch(name):

@@ -7,6 +7,7 @@ seal       the seal of the holdout: hidden from commands, every opening recorded
 run_repo   the run's git repository: commits made again from recorded patches, checkouts, what is kept at the end
 protect    protected files: recorded once, watched around every command
 command    running a command of the spec in a clean checkout
+answers    answers for a judge apart, copied from where a candidate wrote them
 canary     data cut off, and whether earlier decisions change
 measure    the stages test, checks, sweep, row and gather
 verdicts   the stages score, pair, weigh, settle, cascade and join

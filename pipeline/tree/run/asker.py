@@ -37,6 +37,7 @@ from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
 from pipeline.tree.rules.positions import own_name
 from pipeline.tree.run.prompting import fill_template
+from pipeline.tree.run.run_repo import lender_of
 from pipeline.tree.run.seal import sealed_paths
 
 T = TypeVar("T")
@@ -258,7 +259,8 @@ class RoleAsker(NamedTuple):
     def _send(self, question: Question) -> Answer:
         """Ask; of what is paid there is a note before, which is taken back if the build stopped before it was sent."""
         backend = self.roles[question.role]
-        context = CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job, walled=True)))
+        run, hidden = self.job.target.run, sealed_paths(self.job, walled=True)
+        context = CallContext(self.job.processes, run, tuple(hidden), (lender_of(run),))
         is_paid = backend["backend"] in PAID
         if is_paid:
             self.calls.note_asked(question.role, 0.0 if isinstance(backend.get("price"), str) else None)

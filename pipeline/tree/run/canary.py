@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import printable_line
 from pipeline.errors import cut_text
-from pipeline.tree.rules.sheet import CsvProblem, csv_rows
+from pipeline.tree.rules.sheet import CsvProblem, SheetRoom, csv_lines, csv_rows
 from pipeline.tree.run.command import CheckoutRun
 from pipeline.tree.spec.model import Canary
 
@@ -91,7 +91,7 @@ def _check_order(ends: Mapping[str, int]) -> None:
 
 def parse_decisions(text: str, data: DataTable, until: str) -> DecisionTable:
     """Parse decisions; `until`: the last time of the data that they were made with."""
-    (header, _), *rows = _rows(io.StringIO(text, newline="")) or [([], 0)]
+    (header, _), *rows = _rows(csv_lines(text)) or [([], 0)]
     end = data.ends[until]
     for cells, line in rows:
         if len(cells) != len(header):
@@ -166,7 +166,8 @@ def _number(text: str) -> float | None:
         return None
 
 
-LARGEST_DECISIONS = 64 << 20  # bytes
+# A decision for each of a thousand things on each day of two years.
+DECISIONS_ROOM = SheetRoom(None, 500_000, 32 << 20)
 
 # Runs the command on the data up to a time.
 RunUntil = Callable[[str], CheckoutRun]
@@ -212,9 +213,7 @@ def _decisions(data: DataTable, until: str, run: RunUntil) -> DecisionTable | Ca
     done = run(until)
     if not done.ok:
         return CanaryResult(done.why if done.void else f"{where}: {done.why}", done.exit)
-    if len(done.results) > LARGEST_DECISIONS:
-        return CanaryResult(f"{where}: more than {LARGEST_DECISIONS >> 20} MB of decisions", 0)
     try:
-        return parse_decisions(done.results.decode("utf-8-sig", errors="replace"), data, until)
+        return parse_decisions(done.results.decode(errors="replace"), data, until)
     except UnusableTable as error:
         return CanaryResult(f"{where}: its decisions cannot be used: {error}", 0)

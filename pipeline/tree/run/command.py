@@ -13,11 +13,10 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from errno import ELOOP, ENOTDIR
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from hashlib import sha256
-from itertools import islice
 from typing import NamedTuple
 
 from pipeline.core.cages import CAGE, ISOLATED, PLAIN, TRUSTED, CageKeys
@@ -41,7 +40,7 @@ from pipeline.machine.failures import (
 )
 from pipeline.machine.grades import resolve_grade, resolve_network
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
-from pipeline.machine.limits import Limits, default_limits, make_limits
+from pipeline.machine.limits import CageLimits, default_limits, make_limits
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Exit
 from pipeline.machine.suspects import DIED_TWICE, CommandRecord, Suspects
@@ -49,7 +48,9 @@ from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.prompts import without_run_details
-from pipeline.tree.rules.protection import VOID, printable_path
+from pipeline.tree.rules.protection import VOID
+from pipeline.tree.rules.sheet import LONGEST_LINE, SheetRoom, sheet_room, take_sheet
+from pipeline.tree.run.answers import answers_folder
 from pipeline.tree.run.protect import start_watch, tamper_reason, tree_void_reason
 from pipeline.tree.run.records import CommandCost, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
@@ -61,7 +62,6 @@ _SHELL_WORDS = frozenset(
     ("cd", "command", "eval", "exec", "export", "for", "if", "set", "trap", "ulimit", "until", "while")
 )
 _PROGRAM = re.compile(r"[\w./+-]+")
-LARGEST_RESULTS = 256 << 20  # bytes of a results file
 
 
 class CheckoutRun(NamedTuple):
@@ -101,7 +101,8 @@ class CommandRequest(NamedTuple):
     """A command to run in a checkout of the commit at `where`; `wants`: it must write its results.
 
     `code`: the position whose files are checked out, where it is another one.  `values` stand for names in braces;
-    `configs` is for a file, if it wants one.  `answers`: it writes answers for a judge into a folder of its output."""
+    `configs` is for a file, if it wants one.  `answers`: it writes answers for a judge into a folder of its output.
+    `room`: for its results."""
 
     where: EvalSlot | NodePlace
     checkout: str
@@ -113,6 +114,7 @@ class CommandRequest(NamedTuple):
     configs: bytes = b""
     code: EvalSlot | NodePlace | None = None
     answers: bool = False
+    room: SheetRoom = sheet_room()
 
 
 def run_command(job: Job, request: CommandRequest) -> CheckoutRun:
@@ -241,6 +243,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
     env = job.processes.environment(job.target.run, fixed, params["pass"])
     cage = command_cage(job, request, folder, names)
+    cage = cage._replace(visible=(*cage.visible, worktree.lender))  # for git in the checkout
     watched = start_watch(job, worktree.repo, folder, cage.is_walled)
     # not on the store, which is hidden too: we ourselves write to it meanwhile
     wire = arm_tripwire(sealed_paths(job, cage.is_walled), hidden=cage.is_walled)
@@ -258,7 +261,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     foul = tripwire_reason(wire, hidden=cage.is_walled) or (tamper_reason(watched) if watched else "")
     lacks = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env.variables)
     outage = None if foul else find_outage(ended, missing=lacks)
-    content, lacking = read_results(results) if request.wants and not foul else (b"", "")
+    content, lacking = read_results(results, request.room) if request.wants and not foul else (b"", "")
     filled = room.filled() if full and (why or lacking) and not foul else ""
     if filled:  # its files are of no use, and others need the room
         delete_tree(output)
@@ -275,7 +278,7 @@ def command_cage(job: Job, request: CommandRequest, folder: str, names: Mapping[
     walled, output = grade != PLAIN, os.path.abspath(request.output)
     given = [path for name, paths in names.items() if name not in ("project", *_OWN_NAMES) for path in paths]
     visible = [path for path in given if os.path.isabs(path)] + [visible_path(path) for path in keys.visible]
-    limits = make_limits(keys.limits, default_limits() if walled else Limits())
+    limits = make_limits(keys.limits, default_limits() if walled else CageLimits())
     network = resolve_network(keys.network, grade)
     hidden = (*sealed_paths(job, walled), *filter(None, [job.store if walled else ""]))
     return Cage(grade, network, limits, folder, (folder, output), tuple(visible), hidden)
@@ -315,8 +318,8 @@ def _program_is_missing(line: str, folder: str, env: Mapping[str, str]) -> bool:
     return shutil.which(os.path.join(folder, program) if "/" in program else program, path=env.get("PATH")) is None
 
 
-def read_results(path: str) -> tuple[bytes, str]:
-    """The results that a command wrote, and what is wrong with them: they may be anything."""
+def read_results(path: str, room: SheetRoom) -> tuple[bytes, str]:
+    """The results that a command wrote, and what is wrong with them: they may be anything, and of any size."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -324,127 +327,12 @@ def read_results(path: str) -> tuple[bytes, str]:
     except OSError as error:
         return b"", f"its results cannot be read: {error.strerror}"
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_RESULTS:
-            return b"", f"its results are no plain file of at most {LARGEST_RESULTS >> 20} MB"
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b"", "its results are no plain file"
         with open(fd, "rb", closefd=False) as file:
-            return file.read(), ""
+            return take_sheet(iter(partial(file.readline, LONGEST_LINE + 1), b""), room)
     finally:
         os.close(fd)
-
-
-def answers_folder(output: str) -> str:
-    """The folder for the answers in the output of a command that answers."""
-    return f"{output}/{ANSWERS}"
-
-
-# Of answers: files and folders, bytes of all, folders in folders, bytes of a path.
-MOST_ANSWERS, LARGEST_ANSWERS, DEEPEST_ANSWERS, LONGEST_ANSWER = 10_000, 256 << 20, 20, 1000
-NO_ANSWERS = "it ended without writing answers to {answers}"
-
-
-class _BadAnswers(Exception):
-    """Mistake in the answers that a command wrote."""
-
-
-class AnswerRoom(NamedTuple):
-    """Room that is left for answers: files and folders, and bytes."""
-
-    entries: int
-    size: int
-
-
-WHOLE_ROOM = AnswerRoom(MOST_ANSWERS, LARGEST_ANSWERS)
-
-
-def collect_answers(output: str, target: str, room: AnswerRoom = WHOLE_ROOM) -> str:
-    """Copy the answers in the output of a command to a new folder; say what is wrong with them: they may be anything.
-
-    Only plain files count that have no other name: a link would give the judge what the answerer cannot read.  Copies
-    have modes and times of their own, so that equal answers are equal for whoever judges them."""
-    try:
-        with _opened_answer(output, "", os.O_DIRECTORY, None) as folder:
-            left = _copy_answers(ANSWERS, target, room, "", folder)
-    except _BadAnswers as error:
-        return str(error)
-    return NO_ANSWERS if left.entries == room.entries else ""
-
-
-def _copy_answers(source: str, target: str, room: AnswerRoom, inside: str, above: int) -> AnswerRoom:
-    """Copy a folder, without ever following a link: whoever wrote it may be at work still."""
-    os.mkdir(target)
-    with _opened_answer(source, inside, os.O_DIRECTORY, above) as folder:
-        with os.scandir(folder) as entries:  # of a million, no more are listed than may be there
-            names = sorted(entry.name for entry in islice(entries, room.entries + 1))
-        if len(names) > room.entries:
-            raise _BadAnswers(f"its answers are too many: {MOST_ANSWERS} files and folders are most")
-        room = room._replace(entries=room.entries - len(names))
-        for name in names:
-            room = _copy_answer(name, f"{target}/{name}", room, f"{inside}{name}", folder)
-    os.utime(target, (0, 0))
-    os.chmod(target, 0o555)
-    return room
-
-
-def _copy_answer(name: str, target: str, room: AnswerRoom, where: str, folder: int) -> AnswerRoom:
-    if where.count("/") >= DEEPEST_ANSWERS or len(os.fsencode(where)) > LONGEST_ANSWER:
-        most = f"{DEEPEST_ANSWERS} folders deep, or at {LONGEST_ANSWER} bytes of a path"
-        raise _BadAnswers(f"of its answers {printable_path(where)} lies more than {most}")
-    try:
-        kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-    except OSError as error:
-        raise _unreadable(where, error) from error
-    if stat.S_ISDIR(kind):
-        return _copy_answers(name, target, room, f"{where}/", folder)
-    if not stat.S_ISREG(kind):  # to open a device may do something
-        raise _not_plain(where)
-    with _opened_answer(name, where, os.O_NONBLOCK, folder) as source:
-        status = os.fstat(source)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-            raise _not_plain(where)
-        if status.st_size > room.size:
-            raise _too_large()
-        return room._replace(size=room.size - _copy_bytes(source, target, room.size))
-
-
-def _copy_bytes(source: int, target: str, room: int) -> int:
-    """Copy an open file, which may grow meanwhile, and return its size."""
-    size = 0
-    with open(target, "xb") as copy:
-        while part := os.read(source, 1 << 20):
-            size += len(part)
-            if size > room:
-                raise _too_large()
-            copy.write(part)
-    os.utime(target, (0, 0))
-    os.chmod(target, 0o444)
-    return size
-
-
-@contextmanager
-def _opened_answer(path: str, where: str, flag: int, folder: int | None) -> Iterator[int]:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flag, dir_fd=folder)
-    except OSError as error:
-        if not where:
-            raise _BadAnswers(NO_ANSWERS) from error
-        raise _not_plain(where) if error.errno in (ELOOP, ENOTDIR) else _unreadable(where, error) from error
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _too_large() -> _BadAnswers:
-    return _BadAnswers(f"its answers are too large: {LARGEST_ANSWERS >> 20} MB are most")
-
-
-def _unreadable(where: str, error: OSError) -> _BadAnswers:
-    return _BadAnswers(f"of its answers {printable_path(where)} cannot be read: {error.strerror}")
-
-
-def _not_plain(where: str) -> _BadAnswers:
-    return _BadAnswers(f"of its answers {printable_path(where)} is no plain file of its own, nor a folder")
 
 
 def _tidy_output(output: str, results: str) -> None:

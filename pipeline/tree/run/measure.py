@@ -26,14 +26,14 @@ from pipeline.tree.rules import positions
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.prompts import failed_tests_text
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
-from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
+from pipeline.tree.rules.sheet import OK, CsvProblem, csv_lines, csv_rows, sheet_room
+from pipeline.tree.run.answers import collect_answers
+from pipeline.tree.run.canary import DECISIONS_ROOM, DataTable, UnusableTable, parse_data, run_canary
 from pipeline.tree.run.command import (
     NOTHING_RAN,
     CheckoutRun,
     CommandRequest,
     add_printed_reason,
-    collect_answers,
     keep_printed,
     note_in_log,
     run_command,
@@ -204,6 +204,7 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
     output = ".".join([positions.RunLayout(job.target.run).of_position(where, "out"), *names])
     request = CommandRequest(where, ".".join([str(where), *names]), output, values, log, wants)
     request = request._replace(keep_checkout=bool(limits.get("keep_checkout")), configs=_configs(job))
+    request = request._replace(room=sheet_room(limits.get("rows")))
     with exclusive_machine(job):
         done = _judged_apart(job, request) if JUDGE in job.target.params else run_command(job, request)
     if not part and "config_id" not in values:  # a holdout stays sealed, and what a row holds is a result
@@ -320,9 +321,8 @@ def _config_rows(params: Mapping[str, Any], done: CheckoutRun) -> bytes:
 
 def _parse_rows(results: bytes) -> tuple[list[dict[str, str]], str]:
     """The rows of results, and what is wrong with them: they may be anything."""
-    lines = io.StringIO(results.decode("utf-8-sig", errors="replace"), newline="")
     try:
-        table = [cells for _, cells in csv_rows(lines) if any(cells)]
+        table = [cells for _, cells in csv_rows(csv_lines(results.decode(errors="replace"))) if any(cells)]
     except CsvProblem as problem:
         return [], f"line {problem.line} of its results is not CSV: {problem}"
     return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]], ""
@@ -394,7 +394,7 @@ def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[Checkout
     log, where = job.writes["log"][0], positions.position(job.target.name)
     output = _check_output(job, name)
     note_in_log(log, words)
-    request = CommandRequest(where, f"{where}.checks", output, {}, log, wants)
+    request = CommandRequest(where, f"{where}.checks", output, {}, log, wants, room=DECISIONS_ROOM)
     done = add_printed_reason(run_command(job, request), log)
     if not done.ok:
         delete_tree(output)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import Candidate, restore_commit, worktree_head
+from pipeline.git.inner import lending_folder
 from pipeline.git.objects import has_commit
 from pipeline.git.refs import pin, pinned_commits, unpin
 from pipeline.git.repository import ROOT as ROOT_REF
@@ -61,8 +62,8 @@ class RunRepo:
         self.at = RunLayout(run)
         root = load(self.at.of_run("root.json"))
         self.path = reopen_repository(root["repo"], run, root["commit"])
-        folders = (NODES, CANDIDATES, BY_HAND)  # people work in those of the last
-        self.nodes, self.candidates, self.by_hand = (Worktrees(self.path, self.at.of_run(name)) for name in folders)
+        self.nodes, self.by_hand = (Worktrees(self.path, self.at.of_run(name)) for name in (NODES, BY_HAND))
+        self.candidates = Worktrees(self.path, self.at.of_run(CANDIDATES), root["tree"])
 
     def chain(self, code: Mapping[str, Any]) -> str:
         """The commit of a node, with all commits before it made again if they are missing."""
@@ -97,6 +98,11 @@ class RunRepo:
         finally:
             if not keep:
                 self.candidates.remove(name)
+
+
+def lender_of(run: str) -> str:
+    """The folder that repositories of a run's candidates borrow from."""
+    return lending_folder(run_repository(run), load(RunLayout(run).of_run("root.json"))["tree"])
 
 
 def chain_link(candidate: Candidate, patch: bytes) -> Record:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.cages import CageKeys
 from pipeline.core.graph import Leavings
+from pipeline.spec_fields import StorePlace
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling, wave_size
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
@@ -96,7 +97,7 @@ class CheckoutCommand(NamedTuple):
 
 
 class CommandDefaults(NamedTuple):
-    """What a whole spec says of its commands."""
+    """Keys of a whole spec that hold for its commands."""
 
     timeout: float | None = None
     cage: CageKeys = CageKeys()
@@ -250,7 +251,7 @@ class TreeSpec(NamedTuple):
     patience: float
     keep: KeepKeys
     dry_run: bool
-    store: str | None
+    store: StorePlace | None
     checks: tuple[CheckCommand, ...] = ()
     protect: ProtectKeys = ProtectKeys()
     cascade: Cascade | None = None

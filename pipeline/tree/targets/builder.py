@@ -170,7 +170,7 @@ def command_files(command: CheckoutCommand, prefix: str = "in") -> dict[str, Pat
 
 
 def command_params(command: CheckoutCommand) -> dict[str, Any]:
-    """What the result of a command depends on."""
+    """The words of a command that its result depends on."""
     cage = command.cage.recipe
     return {**command.words, "env": dict(command.env), "pass": [*command.passed], **({CAGE: cage} if cage else {})}
 

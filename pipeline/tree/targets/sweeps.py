@@ -78,6 +78,16 @@ class SweepPart(NamedTuple):
         return {**hidden, "timeouts": {ANSWER: sweep.command.timeout, JUDGE: sweep.judge.timeout}, **cages}
 
     @property
+    def rows(self) -> int:
+        """The number of rows of a whole sweep; 0 where only the command knows it."""
+        sweep = self.draft.spec.sweep
+        configs = self.limit if sweep.grid is None and "limit" in sweep.uses else sweep.grid
+        return self.rows_of(configs or 0)
+
+    def rows_of(self, configs: int) -> int:
+        return configs * (len(self.blocks) if self.draft.spec.sweep.blocks else 1)
+
+    @property
     def _command_reads(self) -> dict[str, Paths]:
         """Ports of the command; of two, those of the judge too, and the files that it runs in: the root's."""
         draft, sweep = self.draft, self.draft.spec.sweep
@@ -203,14 +213,16 @@ def _sweep_target(part: SweepPart) -> Target:
         if "configs" in uses:
             params |= {"configs": [dict((sweep.configs or ())[n]) for n in part.configs], **held}
     keep = {"keep": spec.keep.failed_artifacts, "keep_checkout": spec.keep.rejected_worktrees}
-    return part.target("sweep", part.files, params | {"limits": {**keep, **part.seal_limits}})
+    due = {"rows": part.rows} if part.rows else {}
+    return part.target("sweep", part.files, params | {"limits": {**keep, **part.seal_limits, **due}})
 
 
 def _row_target(part: SweepPart, config: int) -> Target:
     sweep = part.draft.spec.sweep
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     params = {**part.params, "config_id": config, "values": dict((sweep.configs or ())[config])}
-    params |= {"limits": sealed} if (sealed := part.seal_limits) else {}
+    due = {"rows": rows} if (rows := part.rows_of(1)) else {}
+    params |= {"limits": limits} if (limits := {**part.seal_limits, **due}) else {}
     if sweep.blocks:
         params["block"] = sweep.blocks.column
     if "blocks" in sweep.uses:
