@@ -27,21 +27,21 @@ from kit.attacks import ATTACKS, CONTAINED, HARM, MB, OPEN, REFUSED
 from pipeline.core.cages import FULL, PLAIN, CageKeys
 from pipeline.machine.cage import Cage
 from pipeline.machine.grades import lacking, resolve_network
-from pipeline.machine.limits import Limits
+from pipeline.machine.limits import CageLimits
 from pipeline.machine.process import Exit, Processes, children_of
 from pipeline.store.folders import delete_tree
 
 KEY = "ATTACK_KEY"
-NO_LIMITS = Limits()
+NO_LIMITS = CageLimits()
 # What each attack that runs into a limit runs into.
 LIMITS = {
-    "memory": Limits(memory=48 * MB),
-    "processes": Limits(processes=40),
-    "file_size": Limits(file_size=2 * MB),
-    "output": Limits(output=2 * MB),
-    "log": Limits(log=MB),
-    "cpu": Limits(cpu=0.3),
-    "files": Limits(files=100),
+    "memory": CageLimits(memory=48 * MB),
+    "processes": CageLimits(processes=40),
+    "file_size": CageLimits(file_size=2 * MB),
+    "output": CageLimits(output=2 * MB),
+    "log": CageLimits(log=MB),
+    "cpu": CageLimits(cpu=0.3),
+    "files": CageLimits(files=100),
     "-": NO_LIMITS,
 }
 FILES = {
@@ -326,7 +326,7 @@ class Trial:
         os.chdir(f"{base}/project")
         self.processes = Processes(["x"])
 
-    def cage(self, limits: Limits, network: str = "") -> Cage:
+    def cage(self, limits: CageLimits, network: str = "") -> Cage:
         if self.grade == PLAIN:
             return Cage(PLAIN)
         data, network = f"{self.base}/data", resolve_network(network, self.grade)
@@ -338,7 +338,7 @@ class Trial:
         self,
         names: Sequence[str],
         number: int = 1,
-        limits: Limits = NO_LIMITS,
+        limits: CageLimits = NO_LIMITS,
         network: str = "",
         nested: bool = False,
     ) -> Exit:
@@ -488,7 +488,7 @@ class _Sibling:
     def _run(self) -> None:
         trial = self._trial
         env = trial.processes.environment("x", {}, [KEY])
-        cage = trial.cage(Limits())
+        cage = trial.cage(CageLimits())
         trial.processes.run(["sleep", "1000"], env, f"{trial.base}/sibling.log", cwd=trial.checkout, cage=cage)
 
     def __enter__(self) -> int:
