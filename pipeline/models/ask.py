@@ -19,7 +19,7 @@ from pipeline.errors import cut_text
 from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.grades import resolve_grade
-from pipeline.machine.limits import CageLimits, default_limits, make_limits
+from pipeline.machine.limits import default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
     Exit,
@@ -211,7 +211,7 @@ def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: Call
     """The cage of a program that is asked: its working folder and the call's own, a network, and where it has no key in
     its environment, the files of its login."""
     keys, (grade, network) = cage_keys(backend), held_cage(backend)
-    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
+    limits = make_limits(keys.limits, default_limits())
     folder = os.path.realpath(question.folder)
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))
