@@ -9,7 +9,7 @@ from kit.searches import Search, command
 from kit.tree_runs import forge, manifest_of
 
 from pipeline.core.cages import ISOLATED, CageKeys
-from pipeline.machine.grades import lacking
+from pipeline.machine.grades import describe_auto, lacking
 
 SWEEP = {**command("sh {in} {results} {limit}", "sweep.sh"), "env": {"LIST": "/dev/null"}}
 CODER = {"backend": "command", "run": ["sh", "-c", "echo gain=12 > plus/a"]}
@@ -74,3 +74,49 @@ def test_results_judged_apart_are_said_to_be_so(project: Project) -> None:
     top = " ".join(project.read("runs/x/TREE_SUMMARY.md").partition("## ")[0].split())
     assert "trusted, network local (1 command)" in top
     assert top.endswith("Judged apart.")
+
+
+def outlook(search: Search) -> str:
+    said = search.project.call("plan", "x")
+    assert said.code == 0, said
+    [line] = [line for line in said.out.splitlines() if line.startswith("x: sandbox: ")]
+    return line.removeprefix("x: sandbox: ")
+
+
+def test_plan_says_which_cage_would_hold_what(project: Project, grade: str) -> None:
+    search = caged(project, grade, sweep={**SWEEP, "sandbox": "plain"})
+    network = "local" if grade == ISOLATED else "none"
+    assert outlook(search) == f"{grade}, network {network} (tests); plain (sweep); {grade}, network full (coder)"
+    checks = {"whole": {"run": "true", "network": "none"}}
+    search.spec(sweep=SWEEP, checks=checks, roles={**ROLES, "coder": {**CODER, "sandbox": "plain"}})
+    if grade == ISOLATED:
+        said = "isolated, network local (tests, sweep); isolated, network none (whole); plain (coder)"
+    else:
+        said = "landlock, network none (tests, whole, sweep); plain (coder)"
+    assert outlook(search) == said
+
+
+def test_plan_says_what_auto_is_here_and_what_the_next_grade_needs(project: Project) -> None:
+    search = caged(project, "auto", tests=None, roles={**ROLES, "coder": {"backend": "patches"}})
+    grade, _, lacks = describe_auto(judged=False).partition("; ")
+    said = outlook(search)
+    assert said.startswith(grade)
+    assert said.endswith(f"(sweep); {lacks}" if lacks else "(sweep)")
+
+
+def test_a_start_that_fails_in_a_cage_says_which_keys_would_open_it(project: Project, grade: str) -> None:
+    elsewhere = project.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "list").write_text("1\n")
+    reads = {"run": f"cat $(dirname {elsewhere}/x)/list"}
+    search = caged(project, grade, tests=reads)
+    hint = f"it ran in a cage ({grade}): `visible:` lets it read more"
+    assert search.build(code=1).out.count(hint) == 1
+    search.spec(visible=["../elsewhere"])
+    search.build()
+
+
+def test_a_start_that_fails_without_a_cage_has_no_such_hint(project: Project) -> None:
+    said = caged(project, "plain", tests={"run": "false"}).build(code=1)
+    assert "the tests of the root failed" in said.out
+    assert "cage" not in said.out
