@@ -41,7 +41,7 @@ class CageKeys(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value}
 
     @property
-    def asked(self) -> dict[str, str]:
+    def named_words(self) -> dict[str, str]:
         """The grade and the network as the spec has them, also those that no result depends on."""
         return {name: value for name, value in (("sandbox", self.sandbox), ("network", self.network)) if value}
 

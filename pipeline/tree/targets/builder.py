@@ -156,7 +156,7 @@ class TargetBuilder:
         found |= {f"check {check.name}": check.command.cage for check in self.checks}
         found |= {name: command.cage for name, command in zip(parts, sweep.commands, strict=True)}
         found |= {name: CageKeys.of(role.get(CAGE, {})) for name, role in self.roles.items()}
-        return {name: keys.asked for name, keys in found.items() if keys.asked}
+        return {name: keys.named_words for name, keys in found.items() if keys.named_words}
 
 
 def planned_config(targets: Iterable[Target]) -> Params:
