@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -82,8 +82,9 @@ def _check_folders(job: Job) -> None:
             raise StageFailed("it put something else in the place of a folder of its outputs", 1)
 
 
-def step_cages(target: Target) -> Iterator[CageKeys]:
-    return cages_in(target.params.get(LIMITS, {}))
+def step_cages(target: Target) -> Iterable[CageKeys]:
+    """The cage of a target, if the spec names one; most have none, and there may be many of them."""
+    return cages_in(target.params[LIMITS]) if LIMITS in target.params else ()
 
 
 def call_function(job: Job) -> None:
