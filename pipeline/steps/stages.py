@@ -42,7 +42,7 @@ def run_command(job: Job) -> None:
 
 
 # Of so many files of a run each is shown by itself; of more, all that the run has made: each costs time.
-MOST_SHOWN = 200
+MOST_SHOWN = 100
 
 
 def command_cage(job: Job) -> Cage:
