@@ -337,6 +337,7 @@ _VALUES = fields.any_of(
 )
 _ROW = fields.names_of(fields.TEXT.schema, *FILES, least=1)
 MATRIX = fields.any_of(fields.names_of(_VALUES, *FILES), fields.list_of(_ROW, minItems=1))
+_CALL_IS_PLAIN = {"sandbox": {"const": PLAIN}, "network": {"const": FULL}, "limits": False, "visible": False}
 STEP = Table(
     Field("run", Reader(_run, fields.COMMAND_SCHEMA), default=(None, None), without="this", help=
           "a command: a list of words, or one line for `/bin/sh`"),
@@ -357,7 +358,7 @@ STEP = Table(
           "in other builds of the same user on this machine"),
     Field("by_content", fields.BOOLEAN, "`true`: names of the inputs do not count, only their contents", False),
     *fields.cage_fields("that of the spec", "that of the spec"),
-    rules={"oneOf": [{"required": ["run"]}, {"required": ["call"]}]},
+    rules={"oneOf": [{"required": ["run"]}, {"required": ["call"], "properties": _CALL_IS_PLAIN}]},
 )  # fmt: skip
 SPEC = Table(
     fields.kind_field("steps"),

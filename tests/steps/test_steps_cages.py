@@ -133,7 +133,7 @@ def test_a_step_reaches_the_network_that_it_names(project: Project, grade: str, 
 
 @pytest.mark.parametrize("sandbox", [None, "auto"])
 @pytest.mark.parametrize(
-    "limits, run, words",
+    ("limits", "run", "words"),
     [
         ({"file_size": "64 kB"}, "head -c 100000 /dev/zero > {out}", "limit: file_size 64 kB"),
         ({"log": "64 kB"}, "head -c 1000000 /dev/zero; echo > {out}; sleep 60", "limit: log 64 kB"),
