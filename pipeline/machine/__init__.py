@@ -3,7 +3,8 @@
 Not pure.  Imports core, store and errors.  guard and worker are run as scripts, found beside the modules that start
 them, and import nothing of ours.
 
-process   commands: started, logged with secrets blotted out, ended
+process   commands: started, watched, ended
+redaction logs without secrets
 failures  failures in words, and whose they are
 guard     the script that outlives a build to end what it left behind
 worker    the script that calls functions of the user's files

@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import signal
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,7 +29,8 @@ from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRU
 from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
-from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor, Starter
+from pipeline.machine.process import Environment, Exit, Launch, Processes, Starter
+from pipeline.machine.redaction import Redactor
 from pipeline.store.secret import key_path
 
 
@@ -70,21 +72,34 @@ class Cage(NamedTuple):
 def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: Group | None) -> Iterator[Launch]:
     """Give, for the block, how to start a command in its cage.  OSError, as of `Popen`, if there is no such program."""
     require_program(words[0], env, cage.folder)
-    inner = [*limiting_shell(cage.limits), *words]
-    outer = group.joining_shell if group else []
+    with _walled(cage, [*limiting_shell(cage.limits), *words], words, env) as launch:
+        yield _grouped(launch, group) if group else launch
+
+
+def _grouped(launch: Launch, group: Group) -> Launch:
+    """The same, as a member of control groups before it does anything."""
+
+    def call(start: Starter) -> Popen[bytes]:
+        return group.admit(lambda: launch.call(start))
+
+    return launch._replace(words=[*group.waiting_shell, *launch.words], call=call)
+
+
+@contextmanager
+def _walled(cage: Cage, inner: Sequence[str], words: Sequence[str], env: Mapping[str, str]) -> Iterator[Launch]:
+    """Give how to start `inner`, in which `words` are, with what walls its cage has."""
     if not cage.is_walled:
-        yield Launch([*outer, *inner], env, cage.folder)
+        yield Launch(inner, env, cage.folder)
         return
     env = _cage_environment(cage, env)
     with ExitStack() as stack:
         if cage.grade == LANDLOCK:
-            joins = dict.fromkeys(group.doors if group else (), kernel.write_access())
-            fd = kernel.open_ruleset(_landlock_rules(cage, words, env) | joins)
+            fd = kernel.open_ruleset(_landlock_rules(cage, words, env))
             stack.callback(os.close, fd)
             families = (kernel.INET, kernel.INET6) if cage.network == FULL else ()
             program = kernel.filter_program(families, lasting=False)
             call = partial(kernel.run_limited, ruleset=fd, program=program, capabilities=_capabilities(kernel.ALL))
-            yield Launch([*outer, *inner], env, cage.folder, call=call)
+            yield Launch(inner, env, cage.folder, call=call)
             return
         networked = [] if cage.network == NO_NETWORK else [kernel.INET, kernel.INET6]
         program = kernel.filter_program([kernel.UNIX, *networked], cage.nested)
@@ -92,7 +107,7 @@ def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: G
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
         # started by the thread that waits for it: bubblewrap dies with the thread that has started it
-        yield Launch([*outer, *wrapped, "--", *inner], env, "/", fds, _start, fds[1])
+        yield Launch([*wrapped, "--", *inner], env, "/", fds, _start, fds[1])
 
 
 def _start(start: Starter) -> Popen[bytes]:
@@ -101,6 +116,9 @@ def _start(start: Starter) -> Popen[bytes]:
 
 def _capabilities(which: Sequence[int]) -> Sequence[int]:
     return which if kernel.is_root() else ()
+
+
+_LONGEST_FIRST_LINE = 256
 
 
 @contextmanager
@@ -120,6 +138,20 @@ def require_program(program: str, env: Mapping[str, str], folder: str) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
+    _require_interpreter(program, path)
+
+
+def _require_interpreter(program: str, path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_LONGEST_FIRST_LINE)
+    except PermissionError:  # it may be run, and not read
+        return
+    interpreter = start[2:].split(b"\n", 1)[0].split()[:1] if start.startswith(b"#!") else []
+    if interpreter and not os.path.exists(interpreter[0]):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    if not interpreter and b"\0" not in start:  # a text, which a shell would take for its own
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), program)
 
 
 def fault_of(status: int, code: int) -> str:
@@ -128,6 +160,16 @@ def fault_of(status: int, code: int) -> str:
         return ""
     said = os.pread(status, 4096, 0).decode(errors="replace")
     return "" if "exit-code" in said else "bubblewrap could not make the cage"
+
+
+_FIRST_PROCESS = re.compile(rb'"child-pid": *([0-9]+)')
+
+
+def _await_namespace(status: int) -> None:
+    """Wait for the end of all that was in a cage: bubblewrap goes a moment before, and leaves the rest to us."""
+    if status >= 0 and (found := _FIRST_PROCESS.search(os.pread(status, 4096, 0))):
+        with suppress(ChildProcessError):
+            os.waitpid(int(found[1]), 0)
 
 
 def run_caged(
@@ -162,6 +204,7 @@ def run_caged(
                 processes.end(child)
                 raise
             processes.reap(child)
+            _await_namespace(launch.status)
             fault = fault_of(launch.status, child.returncode)
             code = _inner_code(launch, child.returncode)
         if group:
@@ -199,6 +242,7 @@ _SYSTEM = (
     *("/sys/devices/system/cpu", "/run/current-system"),
 )
 _KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
+_SETTINGS = tuple(f"/proc/{name}" for name in ("sys", "fs", "driver", "scsi", "acpi", "dynamic_debug", "mtrr"))
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # Folders of a prefix, where the prefix itself holds more than programs, as ~/.local does.
 _OF_PREFIX = ("bin", "lib", "lib64", "libexec", "include")
@@ -270,10 +314,16 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _system_secrets() -> tuple[str, ...]:
-    """Files of the system that are not for everybody: whoever is root inside could read them; and our own key."""
-    found = ["/etc/ssl/private", "/etc/ssh", key_path()]
-    with suppress(OSError), os.scandir("/etc") as entries:
-        found += [each.path for each in entries if not each.is_symlink() and not each.stat().st_mode & 0o004]
+    """Files and folders that are not for everybody, which root inside could read, and our own key."""
+    found, left = ["/etc/ssh", key_path()], ["/etc"]
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as entries:
+            for each in entries:
+                mode = each.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode) and mode & 0o005 == 0o005:
+                    left.append(each.path)
+                elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & 0o004):
+                    found.append(each.path)
     return tuple(path for path in found if os.path.exists(path))
 
 
@@ -329,7 +379,7 @@ def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
         while len(above) > 1 and above not in kept:
             above = os.path.dirname(above)
         around = kept.get(above, "")
-        if how == around or (how == HIDE and around in ("", OWN)):
+        if how == around != OWN or (how == HIDE and around in ("", OWN)):  # one's own in one's own has to be made
             continue
         kept[path] = how
     return kept
@@ -366,6 +416,10 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
     unshared = [*UNSHARED, *(() if cage.network == FULL else ("--unshare-net",))]
     made = [bubblewrap().found, *unshared, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--hostname", "coppice", "--proc", "/proc", "--dev", "/dev"]
+    if kernel.is_root() and not cage.nested:  # root inside owns what root owns: settings of the whole machine
+        made += ["--remount-ro", "/proc"]
+    elif kernel.is_root():
+        made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
     seen = seen_paths(cage, words, env)
     for path, how in seen.items():

@@ -84,19 +84,30 @@ class _Machine(NamedTuple):
 
 _EVERYWHERE = {"pidfd_getfd": 438, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427}
 _EVERYWHERE |= {"open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433}
-_EVERYWHERE |= {"clone3": 435, "mount_setattr": 442}
+_EVERYWHERE |= {"clone3": 435, "mount_setattr": 442, "openat2": 437, "fchmodat2": 452}
 _X86 = {"ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "keyctl": 250, "add_key": 248}
 _X86 |= {"request_key": 249, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "kexec_load": 246}
 _X86 |= {"kexec_file_load": 320, "init_module": 175, "finit_module": 313, "delete_module": 176, "syslog": 103}
 _X86 |= {"open_by_handle_at": 304, "fanotify_init": 300, "mount": 165, "umount2": 166, "pivot_root": 155}
 _X86 |= {"unshare": 272, "setns": 308, "chroot": 161, "clone": 56, "ioctl": 16, "socket": 41, "shmget": 29}
-_X86 |= {"msgget": 68, "semget": 64, "mq_open": 240, "iopl": 172, "ioperm": 173, "modify_ldt": 154}
+_X86 |= {"msgget": 68, "semget": 64, "mq_open": 240, "iopl": 172, "ioperm": 173, "modify_ldt": 154, "prlimit64": 302}
+_X86 |= {
+    "chmod": 90,
+    "fchmod": 91,
+    "fchmodat": 268,
+    "creat": 85,
+    "open": 2,
+    "openat": 257,
+    "mknod": 133,
+    "mknodat": 259,
+}
 _ARM = {"ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "keyctl": 219, "add_key": 217}
 _ARM |= {"request_key": 218, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "kexec_load": 104}
 _ARM |= {"kexec_file_load": 294, "init_module": 105, "finit_module": 273, "delete_module": 106, "syslog": 116}
 _ARM |= {"open_by_handle_at": 265, "fanotify_init": 262, "mount": 40, "umount2": 39, "pivot_root": 41}
 _ARM |= {"unshare": 97, "setns": 268, "chroot": 51, "clone": 220, "ioctl": 29, "socket": 198, "shmget": 194}
-_ARM |= {"msgget": 186, "semget": 190, "mq_open": 180}
+_ARM |= {"msgget": 186, "semget": 190, "mq_open": 180, "prlimit64": 261}
+_ARM |= {"fchmod": 52, "fchmodat": 53, "openat": 56, "mknodat": 33}
 _MACHINES = {
     "x86_64": _Machine(0xC000003E, {**_X86, **_EVERYWHERE}),
     "aarch64": _Machine(0xC00000B7, {**_ARM, **_EVERYWHERE}),
@@ -110,6 +121,11 @@ _NAMESPACES = "mount umount2 pivot_root unshare setns chroot open_tree move_moun
 _NAMESPACES += " mount_setattr"
 # Memory that outlives its processes, where no namespace ends with them.
 _LASTING = "shmget msgget semget mq_open"
+# Calls that give a file its mode, and which of their arguments it is; of some, where the flags are that say so.
+_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "open": 2, "openat": 3, "mknod": 1}
+_MODES |= {"mknodat": 2}
+_FLAGS = {"open": 1, "openat": 2}
+_CREATING, _AS_OTHERS = 0o100 | 0o20000000, 0o6000  # with O_TMPFILE; set-user-ID and set-group-ID
 _X32 = 0x40000000  # another numbering of the same calls
 _NEW_NAMESPACE = 0x7E020000  # flags of clone
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # ioctls that type into the terminal
@@ -124,7 +140,8 @@ _NUMBER, _AUDIT, _FIRST_ARGUMENT = 0, 4, 16  # places in what is told of a call
 def filter_program(families: Iterable[int], nested: bool = False, lasting: bool = True) -> bytes:
     """The filter of a command that may open sockets of these families; empty for a processor that we do not know.
 
-    `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, too."""
+    `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, and limits for other
+    processes, which it only sees where it has no namespaces."""
     machine = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
     if machine is None:
         return b""
@@ -136,6 +153,13 @@ def filter_program(families: Iterable[int], nested: bool = False, lasting: bool 
     if not nested:  # flags of clone3 are out of the filter's sight: without it, programs use clone
         code += [_step(_EQUAL, machine.numbers["clone3"], 0, 1), _fail(_ENOSYS)]
         code += _of_call(machine.numbers["clone"], [_argument(0), _step(_ANY_BIT, _NEW_NAMESPACE, 0, 1), _fail(_EPERM)])
+    for name, place in _MODES.items():
+        if name in machine.numbers:
+            code += _of_call(machine.numbers[name], _mode_steps(place, _FLAGS.get(name)))
+    code += _of_call(machine.numbers["openat2"], [_fail(_ENOSYS)])  # whose mode is out of sight: programs use openat
+    if not lasting:
+        others = [_argument(0), _step(_EQUAL, 0, 1, 0), _fail(_EPERM)]
+        code += _of_call(machine.numbers["prlimit64"], others)
     typing = [_argument(1), _step(_EQUAL, _TIOCSTI, 1, 0), _step(_EQUAL, _TIOCLINUX, 0, 1), _fail(_EPERM)]
     code += _of_call(machine.numbers["ioctl"], typing)
     code += _of_call(machine.numbers["socket"], _socket_steps({*families}))
@@ -150,6 +174,14 @@ def _socket_steps(families: set[int]) -> list[bytes]:
     if INET in families:
         steps += [_step(_EQUAL, _NETLINK, 0, 3), _argument(2), _step(_EQUAL, 0, 0, 1), _step(_RETURN, _ALLOW)]
     return [*steps, _fail(_EACCES)]
+
+
+def _mode_steps(mode: int, flags: int | None) -> list[bytes]:
+    """Steps for a call that gives a file a mode: no program that runs as its owner, whoever starts it."""
+    steps = [_argument(mode), _step(_ANY_BIT, _AS_OTHERS, 0, 1), _fail(_EPERM)]
+    if flags is None:
+        return steps
+    return [_argument(flags), _step(_ANY_BIT, _CREATING, 0, len(steps)), *steps]
 
 
 def _of_call(number: int, steps: list[bytes]) -> list[bytes]:

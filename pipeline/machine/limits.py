@@ -252,16 +252,24 @@ class Group:
     def holds_tasks(self) -> bool:
         return any(place.tasks for place in self._folders.values())
 
-    @property
-    def doors(self) -> list[str]:
-        """Files by which a process joins."""
-        return [f"{folder}/cgroup.procs" for folder in self._folders]
+    # A command stops first of all, until it is in its groups.  It gets no way in, by which it could draw others in.
+    waiting_shell = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
 
-    @property
-    def joining_shell(self) -> list[str]:
-        """Words before those of a command: a shell that joins the groups and becomes the command."""
-        joins = "".join(f"echo $$ >'{door}' && " for door in self.doors)
-        return ["/bin/sh", "-c", f'{joins}exec "$@"', "sh"]
+    def admit(self, start: Callable[[], Popen[bytes]]) -> Popen[bytes]:
+        """Start a command behind the waiting shell, and let it go on as a member."""
+        child = start()
+        try:
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            with suppress(ProcessLookupError):  # killed meanwhile
+                for folder in self._folders:
+                    with open(f"{folder}/cgroup.procs", "w", encoding="utf-8") as door:
+                        door.write(str(child.pid))
+                os.kill(child.pid, signal.SIGCONT)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        return child
 
     def reached(self, limits: CageLimits) -> str:
         """The limit that the kernel enforced, in words; empty if none."""
@@ -326,6 +334,7 @@ class Watch:
         if self.limits.output is None:
             return ""
         free = self._free_bytes()
+        self._free = max(self._free, free)  # others free some meanwhile, behind which nothing may hide
         if self._free - free < min(_GROWTH, self.limits.output):
             return ""
         self._free = free

@@ -19,15 +19,13 @@ from pipeline.errors import cut_text
 from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.grades import resolve_grade
-from pipeline.machine.limits import CageLimits, default_limits, make_limits
+from pipeline.machine.limits import default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
     Exit,
-    copy_redacted,
-    redact_text,
     set_variables,
-    unnamed_file,
 )
+from pipeline.machine.redaction import copy_redacted, redact_text, unnamed_file
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.clients import CODER, NETWORK, RECIPES, Invocation, Reading, invocation_of
 from pipeline.models.complaints import (
@@ -205,7 +203,7 @@ def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: Call
     its environment, the files of its login."""
     keys = cage_keys(backend)
     grade = resolve_grade(keys.sandbox)
-    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
+    limits = make_limits(keys.limits, default_limits())
     folder = os.path.realpath(question.folder)
     logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))

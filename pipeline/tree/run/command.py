@@ -40,7 +40,7 @@ from pipeline.machine.failures import (
 )
 from pipeline.machine.grades import resolve_grade, resolve_network
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
-from pipeline.machine.limits import CageLimits, default_limits, make_limits
+from pipeline.machine.limits import default_limits, make_limits
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Exit
 from pipeline.machine.suspects import DIED_TWICE, CommandRecord, Suspects
@@ -278,7 +278,7 @@ def command_cage(job: Job, request: CommandRequest, folder: str, names: Mapping[
     walled, output = grade != PLAIN, os.path.abspath(request.output)
     given = [path for name, paths in names.items() if name not in ("project", *_OWN_NAMES) for path in paths]
     visible = [path for path in given if os.path.isabs(path)] + [visible_path(path) for path in keys.visible]
-    limits = make_limits(keys.limits, default_limits() if walled else CageLimits())
+    limits = make_limits(keys.limits, default_limits())
     network = resolve_network(keys.network, grade)
     hidden = (*sealed_paths(job, walled), *filter(None, [job.store if walled else ""]))
     return Cage(grade, network, limits, folder, (folder, output), tuple(visible), hidden)
