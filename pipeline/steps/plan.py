@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from pipeline.core.cages import CAGE
 from pipeline.core.graph import GLOB, Ports, Target
-from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import Template, fill, fill_shell_values, fill_values, parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.steps.spec.model import File, Gather, Matrix, Step, StepsSpec
@@ -245,6 +244,8 @@ def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Se
     if step.env.passed:
         columns["pass"] = repeat([*step.env.passed])
     if record := step.cage.record:
+        from pipeline.core.recipe import LIMITS  # here: most plans need nothing of what it loads
+
         columns[LIMITS] = repeat({CAGE: record})
     if asked := step.cage.recipe:
         columns[CAGE] = repeat(asked)

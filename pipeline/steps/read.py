@@ -179,7 +179,7 @@ def read(item: Item, name: str) -> StepsSpec:
 
 
 class _RunKeys(NamedTuple):
-    """What the spec says for all of its steps."""
+    """Keys of the spec that hold for all of its steps."""
 
     env: Env
     rooms: dict[str, int]
