@@ -52,9 +52,9 @@ class CageKeys(NamedTuple):
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The words that a result depends on: the grade and the network that were asked for."""
+        """The words that a result depends on: the grade and the network that were asked for.  Plain has one network."""
         grade = {"sandbox": self.sandbox} if self.is_named else {}
-        return {**grade, **({"network": self.network} if self.network else {})}
+        return {**grade, **({"network": self.network} if self.network and self.sandbox != PLAIN else {})}
 
     def within(self, outer: CageKeys) -> CageKeys:
         """The same, with what a whole run says where this says nothing."""

@@ -342,7 +342,9 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env))
     own = [os.path.realpath(path) for path in cage.writable]
     named = [path for path in (*programs, *_named_paths(words, env)) if not _is_broad(path) and not _is_in(path, own)]
-    hidden = [*cage.hidden, *_system_secrets(), *(f"{project}/{name}" for name in ("runs", ".git", ".env"))]
+    given = {os.path.realpath(path) for path in cage.visible}
+    private = [path for path in (f"{project}/.git", f"{project}/.env") if os.path.realpath(path) not in given]
+    hidden = [*cage.hidden, *_system_secrets(), f"{project}/runs", *private]
     hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
     sealed = [os.path.realpath(path) for path in cage.hidden]
     runs = f"{os.path.realpath(project)}/runs/"
@@ -447,6 +449,8 @@ def _landlock_rules(cage: Cage, words: Sequence[str], env: Mapping[str, str]) ->
             rules[path] = kernel.write_access()
         elif how == READ:
             rules |= dict.fromkeys(_beside(path, hidden), kernel.READ)
+    if seen.get(cage.folder) == READ:  # Python imports nothing from a folder that it cannot list
+        rules.setdefault(cage.folder, kernel.LIST)
     return rules
 
 

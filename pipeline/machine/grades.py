@@ -141,9 +141,11 @@ def _next_text() -> str:
     return f"see to it that isolated can be had: {why}" if why else "`sandbox: isolated`"
 
 
-def describe_auto(judged: bool) -> str:
-    """The grade that `auto` gives on this machine, and what the next one needs."""
+def describe_auto(judged: bool, can_be_judged: bool = True) -> str:
+    """The grade that `auto` gives on this machine, and what the next one needs, if there is one for such a command."""
     grade = resolve_grade(AUTO, judged)
+    if grade == ISOLATED and not can_be_judged:
+        return grade
     if grade == ISOLATED:
         return f"{grade}; trusted needs a judge apart: `answer:` and `judge:` in place of `run:`"
     return grade if grade == TRUSTED else f"{grade}; isolated cannot be had here: {missing_for(ISOLATED)}"

@@ -25,11 +25,11 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _ASK_VERSION, _BENEATH = 1, 1
 _LEAST = 2  # before that nothing could be renamed from folder to folder
 _WITH_TRUNCATE, _WITH_SCOPES = 3, 6
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_EXECUTE, _WRITE_FILE, _READ_FILE, LIST, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _IN_FOLDERS = 0b1_1111_1111_0000  # making, removing and moving files, folders, links, pipes, sockets, devices
 _LINK_ELSEWHERE = 1 << 13
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1  # only to whoever is restricted by the same rules, or started by such
-READ = _EXECUTE | _READ_FILE | _READ_FOLDER
+READ = _EXECUTE | _READ_FILE | LIST
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 
