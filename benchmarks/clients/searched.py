@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from benchmarks.clients.probed import PROBE, SCRIPT
 from tests.kit.scripted_models import KNOBS, knob_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,7 @@ class Search:
             made.mkdir(parents=True)
         for path, line in map(knob_file, range(KNOBS)):
             (self.root / "repo" / path).write_text(f"{line}\n")
+        (self.root / "repo" / SCRIPT).write_text(PROBE)
         (self.root / "repo/README").write_text("Sixty-four knobs, one a file.\n")
         (self.root / "sweep.sh").write_text(SWEEP)
         (self.root / "data.txt").write_text("of today\n")
