@@ -177,7 +177,8 @@ def main() -> int:
     ways = ["coder"] if options.sandbox else options.ways.split(",")
     tries = [(way, grade) for way in ways for grade in (options.sandbox or "").split(",")]
     rows: list[Tried] = []
-    with TemporaryDirectory(prefix="coppice-bench-") as made:
+    # not in /tmp: Codex takes a HOME there for a mistake
+    with TemporaryDirectory(prefix="coppice-bench-", dir="/var/tmp") as made:
         folder = Path(made)
         expected = {way: reference(folder / f"reference {way}", way) for way in WAYS if way in [*ways, "coder"]}
         for client in options.clients.split(","):

@@ -97,7 +97,8 @@ class Search:
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-        place = {"HOME": str(self.home), "TMPDIR": str(self.scratch), "PYTHONPATH": str(ROOT)}
+        packages = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        place = {"HOME": str(self.home), "TMPDIR": str(self.scratch), "PYTHONPATH": os.pathsep.join(packages)}
         return {**kept, **place, "NO_PROXY": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
     def start(self, words: tuple[str, ...], **env: str) -> subprocess.Popen[str]:

@@ -255,6 +255,7 @@ _SYSTEM = (
 )
 _KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
 _SETTINGS = tuple(f"/proc/{name}" for name in ("sys", "fs", "driver", "scsi", "acpi", "dynamic_debug", "mtrr"))
+_NOBODY = "65534"  # has a name everywhere
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # Folders of a prefix, where the prefix itself holds more than programs, as ~/.local does.
 _PACKAGES = "node_modules"  # a package finds those that it needs in the folders of this name above it
@@ -434,6 +435,7 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
         made += ["--remount-ro", "/proc"]
     elif kernel.is_root():
         made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
+        made += ["--uid", _NOBODY, "--gid", _NOBODY]  # who is root in a namespace cannot make another within
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
     seen = seen_paths(cage, words, env)
     for path, how in seen.items():

@@ -193,14 +193,15 @@ def _read_aider(printed: str, _written: str | None) -> Reading:
 _CODEX_KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
 
 
-def _codex_server(variables: Mapping[str, str]) -> Sequence[str]:
-    """Words for the server of OPENAI_BASE_URL: Codex reads none from the environment."""
+def _codex_settings(variables: Mapping[str, str]) -> Sequence[str]:
+    """Words that keep its key from its tools, and for the server of OPENAI_BASE_URL, which it reads nowhere."""
+    keyless = ("-c", f"shell_environment_policy.exclude={json.dumps(_CODEX_KEYS)}")
     if not (url := variables.get("OPENAI_BASE_URL")):
-        return ()
+        return keyless
     key = next((name for name in _CODEX_KEYS if variables.get(name)), "")
     parts = {"name": "coppice", "base_url": url, "wire_api": "responses", **({"env_key": key} if key else {})}
     setting = ", ".join(f"{name}={json.dumps(value)}" for name, value in parts.items())
-    return ("-c", f"model_providers.coppice={{{setting}}}", "-c", "model_provider=coppice")
+    return (*keyless, "-c", f"model_providers.coppice={{{setting}}}", "-c", "model_provider=coppice")
 
 
 _GEMINI_SETTINGS = {
@@ -236,7 +237,7 @@ RECIPES: dict[str, Recipe] = {
         last_words=("-",),
         config=("~/.codex/config.toml",),
         logins=("~/.codex/auth.json",),
-        settings=_codex_server,
+        settings=_codex_settings,
     ),
     "aider": Recipe(
         (
