@@ -232,7 +232,19 @@ def scratch_folder(cage: Cage) -> Iterator[Cage]:
         return
     with TemporaryDirectory(prefix="coppice-cage-", ignore_cleanup_errors=True) as scratch:
         where = os.path.realpath(scratch)
+        _link_into_home(where, cage.visible)
         yield cage._replace(writable=(*cage.writable, where), scratch=where)
+
+
+def _link_into_home(scratch: str, visible: Iterable[str]) -> None:
+    """Have what is visible of our HOME stand at its place in this one, where programs look for it."""
+    home = os.path.expanduser("~")
+    for path in visible:
+        if path.startswith(f"{home}/") and os.path.lexists(path):
+            place = f"{scratch}/{os.path.relpath(path, home)}"
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            if not os.path.lexists(place):
+                os.symlink(path, place)
 
 
 # --- What is visible.
@@ -243,8 +255,10 @@ _SYSTEM = (
 )
 _KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
 _SETTINGS = tuple(f"/proc/{name}" for name in ("sys", "fs", "driver", "scsi", "acpi", "dynamic_debug", "mtrr"))
+_NOBODY = "65534"  # has a name everywhere
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # Folders of a prefix, where the prefix itself holds more than programs, as ~/.local does.
+_PACKAGES = "node_modules"  # a package finds those that it needs in the folders of this name above it
 _OF_PREFIX = ("bin", "lib", "lib64", "libexec", "include")
 
 
@@ -386,12 +400,15 @@ def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def _program_files(program: str, env: Mapping[str, str]) -> Iterator[str]:
-    """The program behind a name on the PATH, and where it is installed."""
+    """The program behind a name on the PATH, and where it is installed: of a package of npm, with all beside it."""
     path = shutil.which(program, path=env.get("PATH", ""))
     real = os.path.realpath(path) if path else ""
     if path and real != path:
         yield os.path.dirname(real)
         yield from _installation(os.path.dirname(real))
+        above, packages, _ = real.partition(f"/{_PACKAGES}/")
+        if packages:
+            yield f"{above}/{_PACKAGES}"
 
 
 def _cage_environment(cage: Cage, env: Mapping[str, str]) -> dict[str, str]:
@@ -420,6 +437,7 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
         made += ["--remount-ro", "/proc"]
     elif kernel.is_root():
         made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
+        made += ["--uid", _NOBODY, "--gid", _NOBODY]  # who is root in a namespace cannot make another within
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
     seen = seen_paths(cage, words, env)
     for path, how in seen.items():

@@ -14,7 +14,7 @@ from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
-from pipeline.core.cages import CAGE, FULL, PLAIN, CageKeys
+from pipeline.core.cages import CAGE, FULL, LANDLOCK, PLAIN, CageKeys
 from pipeline.errors import cut_text
 from pipeline.machine.cage import Cage, visible_path
 from pipeline.machine.failures import describe_exit, lacking_room
@@ -105,9 +105,9 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
 def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a client by its recipe, and remove what it leaves in the working folder."""
     recipe = RECIPES[backend["backend"]]
-    caged = resolve_grade(cage_keys(backend).sandbox) != PLAIN
+    boxes = resolve_grade(cage_keys(backend).sandbox) != LANDLOCK
     variables = set_variables((*recipe.keys, *recipe.urls, *recipe.scratch, *NETWORK))
-    call = invocation_of(backend, question.role, caged, variables)
+    call = invocation_of(backend, question.role, boxes, variables)
     before = _litter(question.folder, call)
     try:
         printed = _run(backend, call, question, desk)
@@ -208,13 +208,11 @@ def held_cage(backend: BackendKeys) -> tuple[str, str]:
 
 
 def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, scratch: str) -> Cage:
-    """The cage of a program that is asked: its working folder and the call's own, a network, and where it has no key in
-    its environment, the files of its login."""
+    """The cage of a program that is asked: its working folder and the call's own, a network, and its files in HOME."""
     keys, (grade, network) = cage_keys(backend), held_cage(backend)
     limits = make_limits(keys.limits, default_limits())
     folder = os.path.realpath(question.folder)
-    logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
-    visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))
+    visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *call.visible)))
     visible = (*visible, *desk.visible)
     return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 
