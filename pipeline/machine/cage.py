@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from subprocess import Popen
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import IO, NamedTuple
 
 from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRUSTED
@@ -29,6 +29,7 @@ from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
 from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor, Starter
+from pipeline.store.folders import delete_tree
 from pipeline.store.secret import key_path
 
 
@@ -70,7 +71,7 @@ class Cage(NamedTuple):
 def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: Group | None) -> Iterator[Launch]:
     """Give, for the block, how to start a command in its cage.  OSError, as of `Popen`, if there is no such program."""
     require_program(words[0], env, cage.folder)
-    inner = [*limiting_shell(cage.limits), *words]
+    inner = [*limiting_shell(cage.limits, alone=cage.has_own_processes), *words]
     outer = group.joining_shell if group else []
     if not cage.is_walled:
         yield Launch([*outer, *inner], env, cage.folder)
@@ -162,12 +163,13 @@ def run_caged(
                 processes.end(child)
                 raise
             processes.reap(child)
+            enforced = watch.reached()  # before its groups take no more members
             fault = fault_of(launch.status, child.returncode)
             code = _inner_code(launch, child.returncode)
         if group:
             group.end_members()  # one may hold the pipe
         capped.close(source)
-        limit = limit or (code and (_limit_of_code(code, cage.limits) or watch.reached())) or ""
+        limit = limit or (code and (_limit_of_code(code, cage.limits) or enforced)) or ""
     return Exit(code, late.is_set(), limit, "" if limit or late.is_set() else fault)
 
 
@@ -187,9 +189,11 @@ def scratch_folder(cage: Cage) -> Iterator[Cage]:
     if cage.grade != LANDLOCK:
         yield cage
         return
-    with TemporaryDirectory(prefix="coppice-cage-", ignore_cleanup_errors=True) as scratch:
-        where = os.path.realpath(scratch)
+    where = os.path.realpath(mkdtemp(prefix="coppice-cage-"))
+    try:
         yield cage._replace(writable=(*cage.writable, where), scratch=where)
+    finally:
+        delete_tree(where)
 
 
 # --- What is visible.
