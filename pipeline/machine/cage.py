@@ -117,8 +117,12 @@ def require_program(program: str, env: Mapping[str, str], folder: str) -> None:
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
     path = os.path.join(folder, program) if "/" in program else shutil.which(program, path=env.get("PATH", ""))
-    if path is None or not os.path.exists(path):
+    if path is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    try:
+        os.stat(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, program) from None
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
 
