@@ -93,7 +93,27 @@ def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: G
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
         # started by the thread that waits for it: bubblewrap dies with the thread that has started it
-        yield Launch([*outer, *wrapped, "--", *inner], env, "/", fds, _start, fds[1])
+        yield Launch([*outer, *wrapped, "--", *_in_few_words(inner)], env, "/", fds, _start, fds[1])
+
+
+# Bubblewrap takes 9,000 words, its own among them; so many bytes may a text have, with room to spare.
+_MOST_WORDS, _LONGEST_TEXT = 4000, 100_000
+
+
+def _in_few_words(words: Sequence[str]) -> Sequence[str]:
+    """The same command, where it has very many words as the text of a shell that becomes it."""
+    if len(words) <= _MOST_WORDS:
+        return words
+    texts, sizes = list[list[str]]([[]]), [0]
+    for word in map(shlex.quote, words):
+        size = len(os.fsencode(word)) + 1
+        if sizes[-1] and sizes[-1] + size > _LONGEST_TEXT:
+            texts.append([])
+            sizes.append(0)
+        texts[-1].append(f"{word} ")
+        sizes[-1] += size
+    inner = map("".join, texts)
+    return ["/bin/sh", "-c", 'IFS=; eval "unset IFS; exec $*"', "sh", *inner]
 
 
 def _start(start: Starter) -> Popen[bytes]:
