@@ -278,6 +278,10 @@ class Group:
         return cls(made) if made else None
 
     @property
+    def folders(self) -> list[str]:
+        return [*self._folders]
+
+    @property
     def holds_memory(self) -> bool:
         return any(place.memory for place in self._folders.values())
 
