@@ -154,7 +154,18 @@ def reference(folder: Path, way: str) -> Outcome:
 
 
 def table(rows: Iterable[Tried]) -> str:
-    head = ("client", "way", "sandbox", "works", "its tools", "usage right", "cost right", "recorded / true USD", "s", "left in")
+    head = (
+        "client",
+        "way",
+        "sandbox",
+        "works",
+        "its tools",
+        "usage right",
+        "cost right",
+        "recorded / true USD",
+        "s",
+        "left in",
+    )
     lines = [head, ("---",) * len(head)]
     for row in rows:
         left = "; ".join(f"{place}: {len(names)} ({names[0]})" for place, names in row.left.items() if names)

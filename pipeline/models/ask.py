@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 
 from pipeline.core.cages import CAGE, FULL, LANDLOCK, PLAIN, CageKeys
 from pipeline.errors import cut_text
-from pipeline.machine.cage import Cage, visible_path
+from pipeline.machine.cage import Cage
 from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.grades import resolve_grade
 from pipeline.machine.limits import default_limits, make_limits
@@ -26,6 +26,7 @@ from pipeline.machine.process import (
     set_variables,
 )
 from pipeline.machine.redaction import copy_redacted, redact_text, unnamed_file
+from pipeline.machine.visibility import visible_path
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.clients import CODER, NETWORK, RECIPES, Invocation, Reading, invocation_of
 from pipeline.models.complaints import (

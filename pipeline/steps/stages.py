@@ -47,9 +47,10 @@ MOST_SHOWN = 100
 
 def command_cage(job: Job) -> Cage:
     """The cage of a command: it sees the project without its runs, and what it reads; it writes beside its outputs."""
-    from pipeline.machine.cage import Cage, visible_path  # here: most steps have none
+    from pipeline.machine.cage import Cage  # here: most steps have none
     from pipeline.machine.grades import resolve_grade, resolve_network
     from pipeline.machine.limits import CageLimits, default_limits, make_limits
+    from pipeline.machine.visibility import visible_path
 
     keys, project = CageKeys.of(job.target.params[LIMITS][CAGE]), os.getcwd()
     grade = resolve_grade(keys.sandbox)
