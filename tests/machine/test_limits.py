@@ -98,7 +98,7 @@ def test_too_many_open_files_are_the_programs_own_failure(processes: Processes, 
     assert "Too many open files" in Path("log").read_text()
 
 
-def test_a_limit_of_time_on_the_processor_is_told_also_by_the_kernel(processes: Processes, any_grade: str) -> None:
+def test_a_limit_of_time_on_the_processor_is_told_also_by_the_kernel() -> None:
     """Who uses it up between two looks is ended by a signal that says why, before there is one that does not."""
     words = [*limiting_shell(CageLimits(cpu=0.5), alone=False), PYTHON, "-c", SPIN]
     assert subprocess.run(words, check=False, timeout=PATIENCE).returncode == -signal.SIGXCPU
