@@ -55,9 +55,13 @@ def run(processes: Processes, grade: str, limits: CageLimits, *words: str, timeo
 TAKE = "held = []\nwhile True: held.append(bytearray(b'x' * (1 << 20)))"
 FORKED = f"import os, sys\nfor _ in range(6):\n  if not os.fork(): exec({TAKE!r})\nos.wait(); sys.exit(1)"
 SPIN = "while True: pass"
-SPIN_IN_TURNS = (
-    "import os\nwhile True:\n  if not os.fork():\n    for _ in range(3_000_000): pass\n    os._exit(0)\n  os.wait()"
-)
+SPIN_IN_TURNS = """import os
+while True:
+    if not os.fork():
+        for _ in range(3_000_000): pass
+        os._exit(0)
+    os.wait()
+"""
 FORK = "import os, sys, time\ntry:\n  while os.fork(): pass\nexcept OSError: time.sleep(600)\ntime.sleep(600)"
 THREADS = """import threading, time
 try:
@@ -98,7 +102,7 @@ def test_too_many_open_files_are_the_programs_own_failure(processes: Processes, 
     assert "Too many open files" in Path("log").read_text()
 
 
-def test_a_limit_of_time_on_the_processor_is_told_also_by_the_kernel(processes: Processes, any_grade: str) -> None:
+def test_a_limit_of_time_on_the_processor_is_told_also_by_the_kernel() -> None:
     """Who uses it up between two looks is ended by a signal that says why, before there is one that does not."""
     words = [*limiting_shell(CageLimits(cpu=0.5), alone=False), PYTHON, "-c", SPIN]
     assert subprocess.run(words, check=False, timeout=PATIENCE).returncode == -signal.SIGXCPU
@@ -248,7 +252,13 @@ def test_who_leaves_its_session_stays_in_its_group(group: Group) -> None:
     assert ends(left)
 
 
-BOMB = "import os, sys, time\ntime.sleep(0.3); print('x', flush=True)\nwhile True:\n  try: os.fork()\n  except OSError: pass"
+BOMB = """import os, time
+time.sleep(0.3)
+print("x", flush=True)
+while True:
+    try: os.fork()
+    except OSError: pass
+"""
 
 
 def test_a_fork_bomb_is_ended_however_fast_it_grows(group: Group) -> None:
@@ -279,7 +289,7 @@ ABANDON = """import os, subprocess, sys
 from pathlib import Path
 from pipeline.machine.limits import MB, CageLimits, Group
 group = Group.make(CageLimits(memory=500 * MB, processes=100))
-child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True)
+child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 for folder in group.folders:
     Path(folder, "cgroup.procs").write_text(str(child.pid))
 print(child.pid, *group.folders, flush=True)
