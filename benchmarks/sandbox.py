@@ -172,9 +172,8 @@ def main() -> int:
     print("\n\n".join(table(what, costs, peers.get(what, PLAIN)) for what, costs in found.items()))
     command = found["command"]
     more = command[ISOLATED].wall - command[PLAIN].wall if ISOLATED in command else 0.0
-    print(
-        f"\nisolated: {more:.2f} ms a command more than plain; promised: at most {MOST_MORE:g}; load {os.getloadavg()[0]}"
-    )
+    load = os.getloadavg()[0]
+    print(f"\nisolated: {more:.2f} ms a command more than plain; promised: at most {MOST_MORE:g}; load {load:.1f}")
     if asked.json:
         record = {what: {name: cost._asdict() for name, cost in costs.items()} for what, costs in found.items()}
         Path(asked.json).write_text(json.dumps(record, indent=1))
