@@ -132,7 +132,9 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     own = [real(path) for path in cage.writable]
     named = [*dict.fromkeys((*programs, *_named_paths(words, env)))]
     named = [path for path in named if not _is_broad(path, real) and not _is_in(path, own, real)]
-    hidden = [*cage.hidden, *_system_secrets(), *(f"{project}/{name}" for name in ("runs", ".git", ".env"))]
+    given = {real(path) for path in cage.visible}
+    private = [path for path in (f"{project}/.git", f"{project}/.env") if real(path) not in given]
+    hidden = [*cage.hidden, *_system_secrets(), f"{project}/runs", *private]
     hidden = [real(path) for path in hidden if os.path.lexists(path)]
     sealed = [real(path) for path in cage.hidden]
     runs = f"{real(project)}/runs/"
