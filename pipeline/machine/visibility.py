@@ -96,8 +96,8 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _system_secrets() -> tuple[str, ...]:
-    """Files and folders that are not for everybody, which root inside could read, and our own key."""
-    found, left = ["/etc/ssh", key_path()], ["/etc"]
+    """Files and folders that are not for everybody, which root inside could read."""
+    found, left = ["/etc/ssh"], ["/etc"]
     while left:
         with suppress(OSError), os.scandir(left.pop()) as entries:
             for each in entries:
@@ -126,7 +126,8 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     named = [path for path in (*programs, *_named_paths(words, env)) if not _is_broad(path) and not _is_in(path, own)]
     given = {os.path.realpath(path) for path in cage.visible}
     private = [path for path in (f"{project}/.git", f"{project}/.env") if os.path.realpath(path) not in given]
-    hidden = [*cage.hidden, *_system_secrets(), f"{project}/runs", *private]
+    # the key may be made after the first cage
+    hidden = [*cage.hidden, *_system_secrets(), key_path(), f"{project}/runs", *private]
     hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
     sealed = [os.path.realpath(path) for path in cage.hidden]
     runs = f"{os.path.realpath(project)}/runs/"
