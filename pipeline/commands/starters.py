@@ -334,7 +334,7 @@ roles:                                    # recorded: no model, no cost
 {protect}{tests}
 {sweep}"""
 SWEEP = """\
-{apart}sweep:
+sweep:
   run: [python3, "{{in}}", "{{results}}"{seed}]   # runs in each candidate's checkout
   reads: search/measure.py                # the file to change when something else counts
   configs: 1
@@ -345,7 +345,8 @@ metrics:
   {column}: {{primary: true, better: {better}}}{check}
 """
 SWEEP_OF_TABLE = """\
-{apart}sweep:
+# Could another program score it? `answer:` and `judge:` in place of `run:`, see docs/tree.md
+sweep:
   run: {command}   # runs in each candidate's checkout
   configs: 1                              # check: as many as `config_id` has values
 {blocks}{env}  timeout: 10m
@@ -364,18 +365,11 @@ PROTECT = """
 protect: {paths}
 """
 ENV = "  env: {PYTHONPATH: src}                  # the candidate's packages, not installed ones\n"
-UNTIMED = {
-    "alone": "",
-    "apart": "# Could another program score it? `answer:` and `judge:` in place of `run:`, see docs/tree.md\n",
-}
 TIMES = 8
 OF_TIMES = f"  blocks: {TIMES}"
 OF_NUMBERS = f"{OF_TIMES:<42}# equal numbers are nothing to judge: then none of this, and TIMES = 1"
 LONGEST_WORDS = 300
-TIMED = {
-    "apart": "",
-    "alone": "  exclusive: true                         # it times things: nothing else of yours runs beside it\n",
-}
+ALONE = "  exclusive: true                         # it times things: nothing else of yours runs beside it\n"
 # A time needs no seed, but with one `coppice calibrate` times the start several times, which shows what blocks do not.
 SEED_OF_TIMES = (
     ', "{seed}"',
@@ -398,7 +392,7 @@ def search_files(program: Program, folder: str, repo: str, tests: Suite | None) 
             "seed": seed,
             "seeded": seeded,
             "blocks": OF_TIMES if program.timed else OF_NUMBERS,
-            **(TIMED if program.timed else UNTIMED),
+            "alone": ALONE if program.timed else "",
         }
         sweep = SWEEP.format(**timing, column=column, better=program.better, check=check, env=env)
         measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
@@ -429,7 +423,7 @@ def _sweep_of_table(program: Program, table: MeasuredTable, env: str) -> str:
         env=env,
         column=column,
         better=program.better,
-        **(TIMED if program.timed else UNTIMED),
+        alone=ALONE if program.timed else "",
         others=f"  # its other columns: {', '.join(others)}\n" if others else "",
     )
 

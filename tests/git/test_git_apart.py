@@ -11,6 +11,7 @@ from kit.gitting import OWN, commit_worktree, contents, hostile_user, repository
 
 from pipeline.core.cages import ISOLATED, LANDLOCK, NO_NETWORK, CageKeys
 from pipeline.git.command import GitProblem
+from pipeline.git.commits import check_types
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktree, Worktrees
 from pipeline.machine.cage import Cage
@@ -239,3 +240,30 @@ def test_a_damaged_commit_is_said_to_be_damaged(search: Search) -> None:
     path.write_bytes((objects / other[:2] / other[2:]).read_bytes())
     with pytest.raises(GitProblem, match=commit):
         search.trees.add("c", commit)
+
+
+def test_what_is_left_to_people_has_no_repository_of_a_candidate(search: Search, tmp_path: Path) -> None:
+    """Git runs what the settings of a repository say, also for whoever only asks for its status."""
+    tree = search.trees.add("a", search.root.commit)
+    config = Path(tree.path, ".git/config")
+    config.write_text(f"{config.read_text()}[core]\nfsmonitor = {trap(tmp_path / 'monitor')}\n")
+    write(tree.path, {"docs/HEAD": "ref: refs/heads/x\n", "docs/config": "[core]\nbare = true\n", "docs/objects/x": ""})
+    write(tree.path, {"docs/refs/x": "", "deep/.GIT": "gitdir: ../docs\n"})
+    search.trees.release("a")
+    left = {str(path.relative_to(tree.path)) for path in Path(tree.path).rglob("*")}
+    assert not left & {"docs/HEAD", "deep/.GIT"}
+    assert Path(tree.path, ".git").read_text() == f"gitdir: {tree.admin}\n"
+    assert not (tmp_path / "traps").read_text()
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "diff --git a/docs/HEAD b/docs/HEAD\nnew file mode 100644\n--- /dev/null\n+++ b/docs/HEAD\n@@ -0,0 +1 @@\n+x\n",
+        "diff --git a/main.py b/docs/head\nsimilarity index 100%\nrename from main.py\nrename to docs/head\n",
+        "diff --git a/sub b/sub\nnew file mode +160000\n--- /dev/null\n+++ b/sub\n@@ -0,0 +1 @@\n+Subproject commit 1\n",
+    ],
+)
+def test_a_change_that_git_would_take_for_a_repository_is_refused(patch: str) -> None:
+    with pytest.raises(GitProblem, match=r"HEAD|submodules"):
+        check_types(patch.encode())

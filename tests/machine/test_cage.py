@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -222,11 +223,12 @@ def test_a_folder_that_is_gone_is_a_mistake(processes: Processes, any_grade: str
         run(processes, cage, "true")
 
 
-def test_a_script_without_its_interpreter_fails(processes: Processes, any_grade: str, tree: Path) -> None:
+def test_a_script_without_its_interpreter_cannot_be_started(processes: Processes, any_grade: str, tree: Path) -> None:
     cage = cage_of(any_grade, tree)
     (tree / "script").write_text("#!/no/such/program\n")
     (tree / "script").chmod(0o755)
-    assert run(processes, cage, "./script", "x").code in (126, 127)  # a shell starts it, and says so
+    with pytest.raises(FileNotFoundError, match="script"):
+        run(processes, cage, "./script", "x")
 
 
 def test_streams_pass_through_and_its_folder_is_its_own(processes: Processes, any_grade: str, tree: Path) -> None:
@@ -342,21 +344,31 @@ def test_a_command_sees_and_changes_what_it_is_given_alone(processes: Processes,
     assert sorted(map(str, Path().rglob("new"))) == ["output/new", "tree/new"]
 
 
-def test_temporary_files_are_its_own_and_none_is_left(processes: Processes, grade: str, tree: Path) -> None:
-    before = {*os.listdir("/tmp")}
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where cages have their temporary folders for this test alone."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+def test_temporary_files_are_its_own_and_none_is_left(
+    processes: Processes, grade: str, tree: Path, scratch: Path
+) -> None:
     line = """folder=${TMPDIR:-/tmp}; ls -d $folder/closed && exit 1
         mkdir -p $folder/closed/in $HOME/x; touch $folder/closed/in/x
         chmod 0 $folder/closed/in $folder/closed"""
     for _ in range(2):
         assert run(processes, cage_of(grade, tree), line) == Exit(0)
-    assert not [name for name in {*os.listdir("/tmp")} - before if name.startswith("coppice-cage-")]
+    assert not [*scratch.iterdir()]
 
 
-def test_a_very_deep_temporary_folder_breaks_nothing(processes: Processes, grade: str, tree: Path) -> None:
+def test_a_very_deep_temporary_folder_breaks_nothing(
+    processes: Processes, grade: str, tree: Path, scratch: Path
+) -> None:
     line = "import os\nos.chdir(os.environ.get('TMPDIR', '/tmp'))\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')"
-    before = {*os.listdir("/tmp")}
     assert run(processes, cage_of(grade, tree), sys.executable, "-c", line) == Exit(0)
-    assert not [name for name in {*os.listdir("/tmp")} - before if name.startswith("coppice-cage-")]
+    assert not [*scratch.iterdir()]
 
 
 # --- Ends.
@@ -495,3 +507,38 @@ def test_a_build_that_is_killed_leaves_nothing(grade: str, tree: Path, tmp_path:
         assert len(marked(mark)) > 1
         build.kill()
     assert gone(mark)
+
+
+# --- What a candidate leaves where it may write.
+
+
+def test_what_lies_in_its_own_folders_shows_nothing_else(project: Path, processes: Processes, grade: str) -> None:
+    """Though the words of the spec name a path there: a candidate may have made it a link, or an environment."""
+    (project / "secret").mkdir()
+    (project / "secret/key").write_text("canary")
+    tree = project / "tree"
+    (tree / "link").symlink_to(project / "secret/key")
+    (tree / "venv").mkdir()
+    (tree / "venv/pyvenv.cfg").write_text(f"home = {project}/secret/bin\n")
+    line = f"cat {tree}/link {project}/sec*/key; ls {tree}/venv"
+    assert run(processes, cage_of(grade, tree), line, CONF=f"{tree}/venv") == Exit(0)
+    assert "canary" not in printed()
+
+
+def test_who_changes_the_first_process_of_its_cage_ends_with_it(processes: Processes, tree: Path) -> None:
+    if why := lacking(CageKeys(ISOLATED)):
+        pytest.skip(why)
+    line = f'{sys.executable} -c \'open("/proc/1/mem", "r+b")\''
+    assert run(processes, cage_of(ISOLATED, tree), line).code == 1
+    assert "Read-only file system" in printed() or "Permission denied" in printed()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_no_control_groups_can_be_mounted(processes: Processes, tree: Path, nested: bool) -> None:
+    if why := lacking(CageKeys(ISOLATED)):
+        pytest.skip(why)
+    line = "unshare -Ur true && echo nests; unshare -UrmC true && echo groups"
+    line += "; unshare -Urm mount -t cgroup2 x /tmp && echo groups"
+    run(processes, cage_of(ISOLATED, tree, nested=nested), line)
+    assert printed().count("groups") == 0
+    assert ("nests" in printed()) == nested

@@ -28,7 +28,8 @@ from pipeline.machine.limits import (
     limiting_shell,
     supervise,
 )
-from pipeline.machine.process import Environment, Exit, Processes, Redactor
+from pipeline.machine.process import Environment, Exit, Processes
+from pipeline.machine.redaction import Redactor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="trees of processes are looked at in /proc")
 PYTHON = sys.executable
@@ -180,6 +181,29 @@ for _ in range(5):
         os._exit(0)
 for _ in range(5): os.wait()
 """
+
+
+NAMELESS = """import os, tempfile, time
+file = {open}
+for _ in range(100): os.write(file, b"x" * (1 << 20))
+time.sleep(60)
+"""
+REMOVED = "os.open('x', os.O_CREAT | os.O_WRONLY); os.unlink('x')"
+
+
+@pytest.mark.parametrize(
+    ("opened", "limits", "says"),
+    [
+        ("os.memfd_create('x')", CageLimits(memory=80 << 20), "memory "),
+        (REMOVED, CageLimits(output=40 << 20), "output "),
+    ],
+)
+def test_what_has_no_name_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: str, limits: CageLimits, says: str
+) -> None:
+    """Memory that nobody has mapped, and files that were removed while they are written."""
+    monkeypatch.chdir(tmp_path)
+    assert watched(limits, PYTHON, "-c", NAMELESS.format(open=opened)).startswith(says)
 
 
 def test_memory_that_several_share_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
