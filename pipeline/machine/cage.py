@@ -5,8 +5,7 @@ landlock  it reads what is visible and writes what is writable, by Landlock; no 
 isolated  bubblewrap: a machine of its own, in which there is nothing but that; it ends with all that it started
 trusted   isolated, and its results are made by a judge, which is another command
 
-What is visible: the system's programs, those on its PATH, what its words and variables name, and what it is given.
-Of two paths of which one lies in the other, the deeper one counts: what is hidden in a visible folder stays hidden."""
+What is visible: the system's programs, those on its PATH, what its words and variables name, and what it is given."""
 
 from __future__ import annotations
 
@@ -16,13 +15,11 @@ import re
 import shlex
 import shutil
 import signal
-import stat
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from subprocess import Popen
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import IO, NamedTuple
 
 from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRUSTED
@@ -31,7 +28,8 @@ from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
 from pipeline.machine.process import Environment, Exit, Launch, Processes, Starter
 from pipeline.machine.redaction import Redactor
-from pipeline.store.secret import key_path
+from pipeline.machine.visibility import HIDE, OWN, READ, WRITE, seen_paths
+from pipeline.store.folders import delete_tree
 
 
 class Cage(NamedTuple):
@@ -72,7 +70,8 @@ class Cage(NamedTuple):
 def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: Group | None) -> Iterator[Launch]:
     """Give, for the block, how to start a command in its cage.  OSError, as of `Popen`, if there is no such program."""
     require_program(words[0], env, cage.folder)
-    with _walled(cage, [*limiting_shell(cage.limits), *words], words, env) as launch:
+    inner = [*limiting_shell(cage.limits, alone=cage.has_own_processes), *words]
+    with _walled(cage, inner, words, env) as launch:
         yield _grouped(launch, group) if group else launch
 
 
@@ -107,7 +106,27 @@ def _walled(cage: Cage, inner: Sequence[str], words: Sequence[str], env: Mapping
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
         # started by the thread that waits for it: bubblewrap dies with the thread that has started it
-        yield Launch([*wrapped, "--", *inner], env, "/", fds, _start, fds[1])
+        yield Launch([*wrapped, "--", *_in_few_words(inner)], env, "/", fds, _start, fds[1])
+
+
+# Bubblewrap takes 9,000 words, its own among them; so many bytes may a text have, with room to spare.
+_MOST_WORDS, _LONGEST_TEXT = 4000, 100_000
+
+
+def _in_few_words(words: Sequence[str]) -> Sequence[str]:
+    """The same command, where it has very many words as the text of a shell that becomes it."""
+    if len(words) <= _MOST_WORDS:
+        return words
+    texts, sizes = list[list[str]]([[]]), [0]
+    for word in map(shlex.quote, words):
+        size = len(os.fsencode(word)) + 1
+        if sizes[-1] and sizes[-1] + size > _LONGEST_TEXT:
+            texts.append([])
+            sizes.append(0)
+        texts[-1].append(f"{word} ")
+        sizes[-1] += size
+    inner = map("".join, texts)
+    return ["/bin/sh", "-c", 'IFS=; eval "unset IFS; exec $*"', "sh", *inner]
 
 
 def _start(start: Starter) -> Popen[bytes]:
@@ -134,8 +153,12 @@ def require_program(program: str, env: Mapping[str, str], folder: str) -> None:
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
     path = os.path.join(folder, program) if "/" in program else shutil.which(program, path=env.get("PATH", ""))
-    if path is None or not os.path.exists(path):
+    if path is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    try:
+        os.stat(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, program) from None
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
     _require_interpreter(program, path)
@@ -205,12 +228,13 @@ def run_caged(
                 raise
             processes.reap(child)
             _await_namespace(launch.status)
+            enforced = watch.reached()  # before its groups take no more members
             fault = fault_of(launch.status, child.returncode)
             code = _inner_code(launch, child.returncode)
         if group:
             group.end_members()  # one may hold the pipe
         capped.close(source)
-        limit = limit or (code and (_limit_of_code(code, cage.limits) or watch.reached())) or ""
+        limit = limit or (code and (_limit_of_code(code, cage.limits) or enforced)) or ""
     return Exit(code, late.is_set(), limit, "" if limit or late.is_set() else fault)
 
 
@@ -230,10 +254,12 @@ def scratch_folder(cage: Cage) -> Iterator[Cage]:
     if cage.grade != LANDLOCK:
         yield cage
         return
-    with TemporaryDirectory(prefix="coppice-cage-", ignore_cleanup_errors=True) as scratch:
-        where = os.path.realpath(scratch)
+    where = os.path.realpath(mkdtemp(prefix="coppice-cage-"))
+    try:
         _link_into_home(where, cage.visible)
         yield cage._replace(writable=(*cage.writable, where), scratch=where)
+    finally:
+        delete_tree(where)
 
 
 def _link_into_home(scratch: str, visible: Iterable[str]) -> None:
@@ -245,168 +271,6 @@ def _link_into_home(scratch: str, visible: Iterable[str]) -> None:
             os.makedirs(os.path.dirname(place), exist_ok=True)
             if not os.path.lexists(place):
                 os.symlink(path, place)
-
-
-# --- What is visible.
-
-_SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/etc"),
-    *("/sys/devices/system/cpu", "/run/current-system"),
-)
-_KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
-_SETTINGS = tuple(f"/proc/{name}" for name in ("sys", "fs", "driver", "scsi", "acpi", "dynamic_debug", "mtrr"))
-_NOBODY = "65534"  # has a name everywhere
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-# Folders of a prefix, where the prefix itself holds more than programs, as ~/.local does.
-_PACKAGES = "node_modules"  # a package finds those that it needs in the folders of this name above it
-_OF_PREFIX = ("bin", "lib", "lib64", "libexec", "include")
-
-
-@lru_cache(maxsize=8)
-def _program_folders(path: str) -> tuple[str, ...]:
-    """The system, our Python, and the installations of what is on a PATH."""
-    found = dict.fromkeys(_SYSTEM)
-    found |= dict.fromkeys(_installation(os.path.dirname(sys.executable)))
-    found |= dict.fromkeys((sys.prefix, sys.base_prefix, os.path.realpath("/etc/resolv.conf")))
-    for folder in filter(os.path.isabs, path.split(":")):
-        found |= dict.fromkeys(_installation(folder))
-    return tuple(each for each in found if each and os.path.exists(each))
-
-
-def _installation(folder: str) -> Iterator[str]:
-    """All that belongs to the programs of a folder: its prefix, and of a virtual environment the Python behind it."""
-    yield folder
-    prefix = os.path.dirname(os.path.normpath(folder))
-    if os.path.basename(os.path.normpath(folder)) not in ("bin", "sbin") or not os.path.isdir(f"{prefix}/lib"):
-        return
-    if _is_broad(prefix) or prefix == os.path.expanduser("~/.local"):
-        yield from (os.path.join(prefix, name) for name in _OF_PREFIX)
-        return
-    yield prefix
-    yield from _python_behind(prefix)
-
-
-def _python_behind(folder: str) -> Iterator[str]:
-    """The installation that a virtual environment stands on."""
-    if home := re.search(r"^home *= *(\S.*)$", _setting_text(f"{folder}/pyvenv.cfg"), re.MULTILINE):
-        yield os.path.dirname(home[1])
-
-
-def _setting_text(path: str) -> str:
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
-    return ""
-
-
-def _is_broad(path: str) -> bool:
-    """Check if a folder holds all that somebody has: its home, or what lies above it."""
-    home = os.path.realpath(os.path.expanduser("~"))
-    return f"{home}/".startswith(f"{os.path.realpath(path).rstrip('/')}/")
-
-
-_PATHS = re.compile(r"/[^\s'\"=:;,()<>|&`$]+")
-
-
-def _named_paths(words: Sequence[str], env: Mapping[str, str]) -> Iterator[str]:
-    """Paths that are there and stand in the words or the variables of a command."""
-    texts = [
-        *words,
-        *(value for name, value in env.items() if name not in ("PATH", "HOME", "TMPDIR", "COPPICE_FOLDER")),
-    ]
-    for text in texts:
-        for path in {text, *_PATHS.findall(text), *_split(text)}:
-            if os.path.isabs(path) and not _is_in(path, _KERNEL) and os.path.exists(path):
-                yield from _python_behind(path)
-                yield os.path.abspath(path).replace("//", "/", 1)  # two slashes at the beginning may stay two
-
-
-def _split(text: str) -> list[str]:
-    with suppress(ValueError):
-        return shlex.split(text)
-    return []
-
-
-@lru_cache(maxsize=1)
-def _system_secrets() -> tuple[str, ...]:
-    """Files and folders that are not for everybody, which root inside could read, and our own key."""
-    found, left = ["/etc/ssh", key_path()], ["/etc"]
-    while left:
-        with suppress(OSError), os.scandir(left.pop()) as entries:
-            for each in entries:
-                mode = each.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode) and mode & 0o005 == 0o005:
-                    left.append(each.path)
-                elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & 0o004):
-                    found.append(each.path)
-    return tuple(path for path in found if os.path.exists(path))
-
-
-def visible_path(path: str) -> str:
-    """A path of `visible:` as a command sees it: `~/…` is in our HOME, others begin at the project."""
-    return os.path.abspath(os.path.expanduser(path))
-
-
-READ, WRITE, HIDE, OWN = "read", "write", "hide", "own"
-_RANKS = (READ, HIDE, OWN, WRITE)  # of a path that is several of these, the last counts
-
-
-def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    """Rights of a command to each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
-    project, home = os.getcwd(), env.get("HOME", "")
-    programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env))
-    own = [os.path.realpath(path) for path in cage.writable]
-    named = [path for path in (*programs, *_named_paths(words, env)) if not _is_broad(path) and not _is_in(path, own)]
-    hidden = [*cage.hidden, *_system_secrets(), *(f"{project}/{name}" for name in ("runs", ".git", ".env"))]
-    hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
-    sealed = [os.path.realpath(path) for path in cage.hidden]
-    runs = f"{os.path.realpath(project)}/runs/"
-    wanted = [(READ, path) for path in named if not _is_in(path, hidden) or path in programs or _is_of_run(path, runs)]
-    wanted += [(READ, path) for path in cage.visible if not _is_in(path, sealed) and os.path.lexists(path)]
-    wanted += [(HIDE, path) for path in hidden]
-    wanted += [(OWN, path) for path in ("/tmp", "/var/tmp", "/dev/shm", home) if os.path.isabs(path) and path != "/"]
-    wanted += [(WRITE, path) for path in cage.writable]
-    found: dict[str, str] = {}
-    for how, path in wanted:
-        for each in {os.path.normpath(path), os.path.realpath(path)}:
-            found[each] = max(how, found.get(each, READ), key=_RANKS.index)
-    return _without_repetition(dict(sorted(found.items(), key=lambda pair: (pair[0].count("/"), pair[0]))))
-
-
-def _is_of_run(path: str, runs: str) -> bool:
-    """Check if a path is of a run, and more than all of it: who writes a spec may name such a one."""
-    real = os.path.realpath(path)
-    return real.startswith(runs) and "/" in real.removeprefix(runs).strip("/") and not real.startswith(f"{runs}.")
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    real = f"{os.path.realpath(path)}/"
-    return any(real.startswith(f"{folder}/") for folder in folders)
-
-
-def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
-    """The same without what the folder around it says already; nothing is hidden where nothing is seen."""
-    kept: dict[str, str] = {}
-    for path, how in found.items():
-        above = os.path.dirname(path)
-        while len(above) > 1 and above not in kept:
-            above = os.path.dirname(above)
-        around = kept.get(above, "")
-        if how == around != OWN or (how == HIDE and around in ("", OWN)):  # one's own in one's own has to be made
-            continue
-        kept[path] = how
-    return kept
-
-
-def _program_files(program: str, env: Mapping[str, str]) -> Iterator[str]:
-    """The program behind a name on the PATH, and where it is installed: of a package of npm, with all beside it."""
-    path = shutil.which(program, path=env.get("PATH", ""))
-    real = os.path.realpath(path) if path else ""
-    if path and real != path:
-        yield os.path.dirname(real)
-        yield from _installation(os.path.dirname(real))
-        above, packages, _ = real.partition(f"/{_PACKAGES}/")
-        if packages:
-            yield f"{above}/{_PACKAGES}"
 
 
 def _cage_environment(cage: Cage, env: Mapping[str, str]) -> dict[str, str]:
@@ -424,6 +288,10 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 # --- Bubblewrap and Landlock.
+
+_SETTINGS = tuple(f"/proc/{name}" for name in ("sys", "fs", "driver", "scsi", "acpi", "dynamic_debug", "mtrr"))
+_NOBODY = "65534"  # has a name everywhere
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -465,6 +333,8 @@ def _landlock_rules(cage: Cage, words: Sequence[str], env: Mapping[str, str]) ->
             rules[path] = kernel.write_access()
         elif how == READ:
             rules |= dict.fromkeys(_beside(path, hidden), kernel.READ)
+    if seen.get(cage.folder) == READ:  # Python imports nothing from a folder that it cannot list
+        rules.setdefault(cage.folder, kernel.LIST)
     return rules
 
 

@@ -1,11 +1,11 @@
 """System calls of Linux by which a thread limits itself and all that it starts: Landlock, seccomp, capabilities.
 
 None of them can be taken back.  So each is done in a thread of its own, which starts the command and ends.  Where the
-system has none of this, `landlock_version` is 0 and `filter_program` empty."""
+system has none of this, `landlock_version` is 0 and `filter_program` empty.  ctypes is imported with the first call:
+who only asks what is going to be done makes none."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from struct import pack
 from threading import Thread
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    import ctypes
 
 T = TypeVar("T")
 
@@ -22,11 +25,11 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _ASK_VERSION, _BENEATH = 1, 1
 _LEAST = 2  # before that nothing could be renamed from folder to folder
 _WITH_TRUNCATE, _WITH_SCOPES = 3, 6
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_EXECUTE, _WRITE_FILE, _READ_FILE, LIST, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _IN_FOLDERS = 0b1_1111_1111_0000  # making, removing and moving files, folders, links, pipes, sockets, devices
 _LINK_ELSEWHERE = 1 << 13
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1  # only to whoever is restricted by the same rules, or started by such
-READ = _EXECUTE | _READ_FILE | _READ_FOLDER
+READ = _EXECUTE | _READ_FILE | LIST
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 
@@ -35,8 +38,8 @@ def landlock_version() -> int:
     """Version of Landlock; 0 when there is none that would do."""
     if sys.platform != "linux":
         return 0
-    found = _libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
-    return int(found) if found >= _LEAST else 0
+    found = _call(_CREATE, None, 0, _ASK_VERSION)
+    return found if found >= _LEAST else 0
 
 
 def write_access() -> int:
@@ -51,7 +54,7 @@ def open_ruleset(rules: Mapping[str, int]) -> int:
     Where the kernel can tell, other processes cannot be sent signals, nor reached by abstract sockets."""
     scopes = _ABSTRACT_SOCKETS | _SIGNALS if landlock_version() >= _WITH_SCOPES else 0
     what = pack("=QQQ", write_access(), 0, scopes) if scopes else pack("=Q", write_access())
-    fd = _syscall(_CREATE, what, ctypes.c_size_t(len(what)), ctypes.c_uint32(0))
+    fd = _syscall(_CREATE, what, len(what), 0)
     try:
         for path, access in rules.items():
             _allow(fd, path, access)
@@ -69,7 +72,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     try:
         if not os.path.isdir(f"/proc/self/fd/{fd}"):
             access &= _OF_FILES
-        _syscall(_ADD, ctypes.c_int(ruleset), ctypes.c_int(_BENEATH), pack("=Qi", access, fd), ctypes.c_uint32(0))
+        _syscall(_ADD, ruleset, _BENEATH, pack("=Qi", access, fd), 0)
     finally:
         os.close(fd)
 
@@ -235,11 +238,9 @@ def run_limited(
         if ruleset is not None or program:
             _prctl(_NO_NEW_PRIVILEGES, 1)
         if ruleset is not None:
-            _syscall(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+            _syscall(_RESTRICT, ruleset, 0)
         if program:
-            steps = ctypes.create_string_buffer(program, len(program))
-            address = pack("@HP", len(program) // 8, ctypes.addressof(steps))
-            _prctl(_SECCOMP, _FILTER, ctypes.cast(ctypes.create_string_buffer(address), ctypes.c_void_p))
+            _install_filter(program)
         return do()
 
     def run() -> None:
@@ -256,25 +257,47 @@ def run_limited(
     return ended[0]
 
 
-def _prctl(option: int, value: int, more: object = None, ignored: bool = False) -> None:
-    zero = ctypes.c_ulong(0)
-    more = zero if more is None else more
-    if _libc().prctl(ctypes.c_int(option), ctypes.c_ulong(value), more, zero, zero) and not ignored:
+def _install_filter(program: bytes) -> None:
+    import ctypes
+
+    steps = ctypes.create_string_buffer(program, len(program))
+    address = pack("@HP", len(program) // 8, ctypes.addressof(steps))
+    _prctl(_SECCOMP, _FILTER, address)
+
+
+def _prctl(option: int, value: int, more: bytes | int = 0, ignored: bool = False) -> None:
+    if _libc().prctl(*_arguments(option, value, more, 0, 0)) and not ignored:
         raise _error("prctl")
+
+
+def _syscall(call: int, *words: bytes | int | None) -> int:
+    found = _call(call, *words)
+    if found < 0:
+        raise _error("Landlock")
+    return found
+
+
+def _call(call: int, *words: bytes | int | None) -> int:
+    """The result of a system call; below 0 if it failed."""
+    return int(_libc().syscall(*_arguments(call, *words)))
+
+
+def _arguments(*words: bytes | int | None) -> list[object]:
+    """Arguments of a C function that takes any: each number is as wide as a register."""
+    import ctypes
+
+    return [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
 
 
 @lru_cache(maxsize=1)
 def _libc() -> ctypes.CDLL:
+    import ctypes
+
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _syscall(call: int, *words: object) -> int:
-    found = _libc().syscall(ctypes.c_long(call), *words)
-    if found < 0:
-        raise _error("Landlock")
-    return int(found)
-
-
 def _error(what: str) -> OSError:
+    import ctypes
+
     number = ctypes.get_errno()
     return OSError(number, f"{what}: {os.strerror(number)}")

@@ -12,9 +12,13 @@ States of a watched command:
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import select
 import signal
+import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +38,7 @@ _CHUNK = 65536
 _SOON, _LATER, _SHORT_LIVED = 0.05, 0.25, 2.0
 # Of what is full, or grew by less, nobody looks for the cause.
 _GROWTH = 16 * MB
+_MORE_SECONDS = 10
 
 
 class CageLimits(NamedTuple):
@@ -71,15 +76,18 @@ def amount(value: float) -> str:
     return f"{value:g} bytes"
 
 
-def limiting_shell(limits: CageLimits) -> list[str]:
+def limiting_shell(limits: CageLimits, alone: bool) -> list[str]:
     """Words before those of a command: a shell that takes on the limits of a process and becomes the command.
 
-    A lower limit that holds already stays; shells differ in the letter for processes."""
+    A lower limit that holds already stays; shells differ in the letter for processes.  `alone`: it has users of its
+    own, as the kernel counts processes by users: elsewhere, others of the same user would count too."""
     blocks = None if limits.file_size is None else -(-limits.file_size // 512)
     seconds = None if limits.cpu is None else int(limits.cpu) + 1
-    asked = {"c": 0, "n": limits.files, "f": blocks, "t": seconds}
+    asked = {"c": 0, "n": limits.files, "f": blocks}
     lines = [f"ulimit -{letter} {value}" for letter, value in asked.items() if value is not None]
-    if limits.processes is not None:
+    if seconds is not None:  # at the soft limit there is a signal that tells of it, at the hard one there is KILL
+        lines += [f"ulimit -S -t {seconds}", f"ulimit -H -t {seconds + _MORE_SECONDS}"]
+    if limits.processes is not None and alone:
         lines.append(f"ulimit -p {limits.processes} || ulimit -u {limits.processes}")
     quiet = "; ".join(f"{{ {line}; }} 2>/dev/null" for line in lines)
     worst = "echo 1000 2>/dev/null >/proc/self/oom_score_adj"  # who must go when memory is short
@@ -120,11 +128,11 @@ class _Use(NamedTuple):
 
 def _use_of(pids: Sequence[int], most: int | None) -> _Use:
     """The resources that a tree uses now.  Where memory is too much, pages that several share count once."""
-    stats = [stat for stat in map(_stat, pids) if stat]
-    memory = sum(stat[2] for stat in stats)
+    stats = {pid: stat for pid in pids if (stat := _stat(pid))}
+    memory = sum(stat[2] for stat in stats.values())
     if most is not None and memory > most:
-        memory = sum(map(_own_share, pids))
-    return _Use(memory, sum(stat[0] for stat in stats), sum(stat[1] for stat in stats))
+        memory = sum(_own_share(pid, resident) for pid, (_, _, resident) in stats.items())
+    return _Use(memory, sum(stat[0] for stat in stats.values()), sum(stat[1] for stat in stats.values()))
 
 
 def _stat(pid: int) -> tuple[int, float, int] | None:
@@ -137,19 +145,25 @@ def _stat(pid: int) -> tuple[int, float, int] | None:
     return int(words[17]), sum(map(int, words[11:15])) / _TICKS, int(words[21]) * _PAGE
 
 
-def _own_share(pid: int) -> int:
-    """Bytes of memory of a process, of those shared with others its part."""
-    with suppress(OSError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-        for line in file:
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) << 10
-    return 0
+def _own_share(pid: int, resident: int) -> int:
+    """Bytes of memory of a process, of those shared with others its part; all of them, where it lets nobody look."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            return next((int(line.split()[1]) << 10 for line in file if line.startswith(b"Pss:")), 0)
+    except PermissionError:
+        return resident
+    except OSError:  # it has ended
+        return 0
 
 
 # --- Control groups.
 
 _NUMBERS = count()
 _GROUP = "coppice-"
+# Seconds until the kernel has let go of who was killed; and how often that is waited for where it should not be needed.
+_LET_GO, _PATIENCE = 0.002, 1000
+# What holds memory on a disk, where it is not counted; and what it may be, as a part of the limit.
+_SWAP = {"memory.limit_in_bytes": ("memory.memsw.limit_in_bytes", 1), "memory.max": ("memory.swap.max", 0)}
 
 
 class _Hierarchy(NamedTuple):
@@ -166,7 +180,7 @@ def _hierarchies() -> tuple[_Hierarchy, ...]:
     found = []
     for folder, memory, tasks in _places():
         place = _Hierarchy(folder, memory, tasks)
-        trial = f"{folder}/{_GROUP}{os.getpid()}-trial"
+        trial = f"{folder}/{_GROUP}{os.getpid()}-{next(_NUMBERS)}"  # threads may try at once
         try:
             _remove_orphans(folder)
             os.mkdir(trial)
@@ -178,6 +192,13 @@ def _hierarchies() -> tuple[_Hierarchy, ...]:
         os.rmdir(trial)
     held = {bool(place.memory) for place in found} | {bool(place.tasks) for place in found}
     return tuple(found) if held else ()
+
+
+def describe_groups() -> str:
+    """Limits on a whole tree of processes that the kernel keeps by groups that we may make, in words; empty if none."""
+    versions = {bool(place.memory and place.tasks) + 1 for place in _hierarchies()}
+    held = [name for name in ("memory", "tasks") if any(getattr(place, name) for place in _hierarchies())]
+    return f"version {max(versions)}: {', '.join(held)}" if held else ""
 
 
 def _places() -> Iterator[tuple[str, str, str]]:
@@ -206,22 +227,42 @@ def _remove_orphans(folder: str) -> None:
         owner = name.removeprefix(_GROUP).partition("-")[0]
         if name.startswith(_GROUP) and owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
             with suppress(OSError):
-                _end_members(f"{folder}/{name}")
-                os.rmdir(f"{folder}/{name}")
+                _remove_group(f"{folder}/{name}")
 
 
 def _members(folder: str) -> list[int]:
     with open(f"{folder}/cgroup.procs", "rb", buffering=0) as file:
-        return [*map(int, file.read().split())]
+        return [pid for pid in map(int, file.read().split()) if pid]  # 0: of another machine, whom we cannot see
 
 
 def _end_members(folder: str) -> None:
-    """Kill the members of a group, until there are none."""
+    """Kill the members of a group, until there are none; they start no others meanwhile."""
+    with suppress(FileNotFoundError), open(f"{folder}/pids.max", "r+", encoding="utf-8") as most:
+        most.write("0")
     while members := _members(folder):
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.002)  # until the kernel has let go of them
+        time.sleep(_LET_GO)
+
+
+def _remove_group(folder: str) -> None:
+    """End the members of a group, and of groups that they have made in it, and remove all of these."""
+    for _ in range(_PATIENCE):
+        _end_members(folder)
+        try:
+            os.rmdir(folder)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+        else:
+            return
+        with os.scandir(folder) as entries:
+            inner = [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        for each in inner:
+            _remove_group(each)
+        time.sleep(_LET_GO)
+    os.rmdir(folder)  # raises the reason
 
 
 class Group:
@@ -240,9 +281,12 @@ class Group:
             os.mkdir(folder)
             for file, value in ((place.memory, limits.memory), (place.tasks, limits.processes)):
                 if file and value is not None:
-                    with open(f"{folder}/{file}", "w", encoding="utf-8") as limit:
-                        limit.write(str(value))
+                    _set_limit(folder, file, value)
         return cls(made) if made else None
+
+    @property
+    def folders(self) -> list[str]:
+        return [*self._folders]
 
     @property
     def holds_memory(self) -> bool:
@@ -289,8 +333,16 @@ class Group:
 
     def close(self) -> None:
         for folder in self._folders:
-            _end_members(folder)
-            os.rmdir(folder)
+            _remove_group(folder)
+
+
+def _set_limit(folder: str, file: str, value: int) -> None:
+    """Set a limit of a group; one for memory is not to be had twice, the second time on a disk."""
+    swap, part = _SWAP.get(file, ("", 0))
+    for name, most in ((file, value), (swap, value * part)):
+        if name == file or (name and os.path.exists(f"{folder}/{name}")):
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as limit:
+                limit.write(str(most))
 
 
 def _event(path: str, name: str) -> int:
@@ -323,10 +375,10 @@ class Watch:
                 return f"processes {use.processes} of {limits.processes}"
             if limits.cpu is not None and use.cpu > limits.cpu:
                 return f"cpu {use.cpu:.0f} s of {limits.cpu:g} s"
-        return self._look_at_disks()
+        return self.reached() or self._look_at_disks()
 
     def reached(self) -> str:
-        """The limit that the kernel enforced while nobody looked."""
+        """The limit that the kernel enforced: it killed one of them, or let them start no more."""
         return self.group.reached(self.limits) if self.group else ""
 
     def _look_at_disks(self) -> str:
@@ -376,11 +428,12 @@ class CappedLog:
             self._log.write(self._redactor.feed(chunk[:room]))
 
     def close(self, source: int) -> None:
-        """Take what is left in the pipe, whoever holds its other end; then no more."""
-        os.set_blocking(source, False)
-        with suppress(BlockingIOError):
-            while not self.reached and (chunk := os.read(source, _CHUNK)):
-                self.write(chunk)
+        """Take what is in the pipe by now; whoever holds its other end may still be writing."""
+        left = int.from_bytes(fcntl.ioctl(source, termios.FIONREAD, bytes(4)), sys.byteorder)
+        while left > 0 and not self.reached:
+            chunk = os.read(source, min(left, _CHUNK))
+            left -= len(chunk)
+            self.write(chunk)
         self._log.write(self._redactor.feed(b"", last=True))
         self._log.flush()
 

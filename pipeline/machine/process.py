@@ -72,10 +72,10 @@ def children_of(pid: int) -> list[int]:
 
 
 def _inner_session(pid: int) -> int:
-    """The leader of the session within bubblewrap; 0 when there is none yet."""
-    first = children_of(pid)
-    inner = children_of(first[0]) if first else []
-    return inner[0] if inner else 0
+    """The leader of the session within bubblewrap, its first process, which heeds no polite signal itself; 0 as long
+    as it has not started the command."""
+    leader = next(iter(children_of(pid)), 0)
+    return leader if leader and children_of(leader) else 0
 
 
 def _children_elsewhere() -> set[int]:
@@ -88,11 +88,23 @@ def _children_elsewhere() -> set[int]:
 
 
 def _end_orphans(strangers: set[int]) -> None:
-    """End what commands have left that left their sessions too: having lost its parents, it is our child."""
-    for pid in _children_elsewhere() - strangers:
-        with suppress(ProcessLookupError, ChildProcessError):
+    """End what commands have left that left their sessions too: having lost its parents, it is our child.
+
+    What such a one has started is our child only then."""
+    passed = set(strangers)
+    while left := _children_elsewhere() - passed:
+        passed |= {pid for pid in left if not _end_orphan(pid)}
+
+
+def _end_orphan(pid: int) -> bool:
+    """End a child and ask how it ended; False for one that is another user's by now."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        try:
             os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        except PermissionError:
+            return False
+        os.waitpid(pid, 0)
+    return True
 
 
 def start_guard(marks: Sequence[str], locks: Sequence[int]) -> Popen[bytes]:

@@ -33,8 +33,8 @@ class Recipe(NamedTuple):
     `unboxed`: in place of these where a sandbox of its own cannot start.  `last_words`: after all others.  `settings`:
     words that depend on the variables.  `options`: keys of the role that have an option.  `home_with_key`: variables
     set to a scratch folder with `files` when another one, a key, is set.  `scratch`: variables set to a path in the
-    scratch folder, unless the role has them.  `litter`: files left in the working folder.  `config`: its
-    settings in HOME.  `logins`: where it keeps who is logged in, for those without a key."""
+    scratch folder, unless the role has them.  `litter`: files left in the working folder.  `config`: its settings in
+    HOME.  `logins`: where it keeps who is logged in, for those without a key."""
 
     run: tuple[str, ...]
     model: str
@@ -209,8 +209,10 @@ _GEMINI_SETTINGS = {
     "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
     "privacy": {"usageStatisticsEnabled": False},
 }
-_OPENCODE_FILES = ("opencode.json", "opencode.jsonc", "config.json", "AGENTS.md", "agent", "agents")
-_OPENCODE_FILES += ("command", "commands", "mode", "modes", "plugin", "plugins", "skill", "skills", "tool", "tools")
+_OPENCODE_FILES = (
+    *("opencode.json", "opencode.jsonc", "config.json", "AGENTS.md", "agent", "agents"),
+    *("command", "commands", "mode", "modes", "plugin", "plugins", "skill", "skills", "tool", "tools"),
+)
 RECIPES: dict[str, Recipe] = {
     "claude": Recipe(
         ("claude", "-p", "--output-format", "json", "--no-session-persistence"),

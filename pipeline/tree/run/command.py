@@ -26,7 +26,7 @@ from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
-from pipeline.machine.cage import Cage, visible_path
+from pipeline.machine.cage import Cage
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
@@ -44,6 +44,7 @@ from pipeline.machine.limits import default_limits, make_limits
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Exit
 from pipeline.machine.suspects import DIED_TWICE, CommandRecord, Suspects
+from pipeline.machine.visibility import visible_path
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
