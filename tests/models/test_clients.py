@@ -330,8 +330,8 @@ def test_a_program_of_npm_finds_the_packages_beside_it(
     (home / programs).mkdir(parents=True)
     for package, text in (
         ("@maker/tool/bin/tool.sh", SHIM),
-        ("@maker/tool-linux/found", "found"),
-        ("ink/found", "ink"),
+        ("@maker/tool-linux/found", "the binary"),
+        ("ink/found", "the library"),
     ):
         place = home / packages / package
         place.parent.mkdir(parents=True)
@@ -341,8 +341,8 @@ def test_a_program_of_npm_finds_the_packages_beside_it(
     monkeypatch.setenv("PATH", f"{home / programs}:/usr/bin:/bin")
     with closing(Processes(["x"])) as processes:
         said = said_by("aider", "", desk._replace(processes=processes), grade)
-    assert "found" in said
-    assert "ink" in said
+    assert "the binary" in said
+    assert "the library" in said
 
 
 SHIM = """\
