@@ -308,7 +308,7 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
     seen = seen_paths(cage, words, env)
     for path, how in seen.items():
         made += [*size, "--tmpfs", path] if how == OWN else _mount_words(path, how)
-    closed = ["/", *(path for path, how in seen.items() if how == HIDE and os.path.isdir(path))]
+    closed = ["/", "/dev", *(path for path, how in seen.items() if how == HIDE and os.path.isdir(path))]
     made += [word for path in closed for word in ("--remount-ro", path)]  # nothing is written there for nobody
     return [*made, "--chdir", cage.folder]
 

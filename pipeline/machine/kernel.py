@@ -130,7 +130,7 @@ _MODES |= {"mknodat": 2}
 _FLAGS = {"open": 1, "openat": 2}
 _CREATING, _AS_OTHERS = 0o100 | 0o20000000, 0o6000  # with O_TMPFILE; set-user-ID and set-group-ID
 _X32 = 0x40000000  # another numbering of the same calls
-_NEW_NAMESPACE = 0x7E020000  # flags of clone
+_NEW_NAMESPACE, _NEW_CGROUPS = 0x7E020000, 0x02000000  # flags of clone
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # ioctls that type into the terminal
 _EPERM, _EACCES, _ENOSYS = 1, 13, 38
 UNIX, INET, INET6, _NETLINK = 1, 2, 10, 16  # families of sockets
@@ -153,9 +153,13 @@ def filter_program(families: Iterable[int], nested: bool = False, lasting: bool 
     code += [_step(_AT_LEAST, _X32, 0, 1), _fail(_EPERM)]
     for number in sorted(machine.numbers[name] for name in refused if name in machine.numbers):
         code += [_step(_EQUAL, number, 0, 1), _fail(_EPERM)]
-    if not nested:  # flags of clone3 are out of the filter's sight: without it, programs use clone
-        code += [_step(_EQUAL, machine.numbers["clone3"], 0, 1), _fail(_ENOSYS)]
-        code += _of_call(machine.numbers["clone"], [_argument(0), _step(_ANY_BIT, _NEW_NAMESPACE, 0, 1), _fail(_EPERM)])
+    # flags of clone3 are out of the filter's sight: without it, programs use clone
+    code += [_step(_EQUAL, machine.numbers["clone3"], 0, 1), _fail(_ENOSYS)]
+    # who has a namespace of control groups of its own may mount them, and root writes to those of the machine
+    kinds = _NEW_CGROUPS if nested else _NEW_NAMESPACE
+    code += _of_call(machine.numbers["clone"], [_argument(0), _step(_ANY_BIT, kinds, 0, 1), _fail(_EPERM)])
+    if nested:
+        code += _of_call(machine.numbers["unshare"], [_argument(0), _step(_ANY_BIT, kinds, 0, 1), _fail(_EPERM)])
     for name, place in _MODES.items():
         if name in machine.numbers:
             code += _of_call(machine.numbers[name], _mode_steps(place, _FLAGS.get(name)))

@@ -17,10 +17,11 @@ import fcntl
 import os
 import select
 import signal
+import stat
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count
@@ -154,6 +155,22 @@ def _own_share(pid: int, resident: int) -> int:
         return resident
     except OSError:  # it has ended
         return 0
+
+
+def nameless_bytes(pids: Iterable[int]) -> dict[int, int]:
+    """Bytes of files without a name that processes have open, by device: what is removed while it is written to."""
+    found: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    status = entry.stat()
+                    if status.st_nlink == 0 and stat.S_ISREG(status.st_mode):
+                        found[status.st_dev, status.st_ino] = status.st_blocks * 512
+    sizes: dict[int, int] = {}
+    for (device, _), size in found.items():
+        sizes[device] = sizes.get(device, 0) + size
+    return sizes
 
 
 # --- Control groups.
@@ -360,6 +377,8 @@ class Watch:
     def __init__(self, limits: CageLimits, folders: Sequence[str], group: Group | None) -> None:
         self.limits, self.group = limits, group
         self._folders = folders
+        self._devices = {os.stat(folder).st_dev for folder in folders if os.path.exists(folder)}
+        self._nameless: dict[int, int] = {}
         self._base = self._used_bytes() if limits.output is not None else 0
         self._free = self._free_bytes()
 
@@ -367,8 +386,11 @@ class Watch:
         """The limit that its tree has passed, in words; empty while there is none."""
         limits = self.limits
         held = self.group is not None and self.group.holds_memory and self.group.holds_tasks
+        self._nameless = nameless_bytes(tree := tree_of(pid))
         if not held or limits.cpu is not None:
-            use = _use_of(tree_of(pid), limits.memory)
+            use = _use_of(tree, limits.memory)
+            in_memory = sum(size for device, size in self._nameless.items() if device not in self._devices)
+            use = use._replace(memory=use.memory + in_memory)
             if limits.memory is not None and use.memory > limits.memory:
                 return f"memory {amount(use.memory)} of {amount(limits.memory)}"
             if limits.processes is not None and use.processes > limits.processes:
@@ -390,7 +412,8 @@ class Watch:
         if self._free - free < min(_GROWTH, self.limits.output):
             return ""
         self._free = free
-        used = self._used_bytes() - self._base
+        nameless = sum(size for device, size in self._nameless.items() if device in self._devices)
+        used = self._used_bytes() + nameless - self._base
         return f"output {amount(used)} of {amount(self.limits.output)}" if used > self.limits.output else ""
 
     def _free_bytes(self) -> int:

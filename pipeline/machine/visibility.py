@@ -10,9 +10,9 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from pipeline.store.secret import key_path
@@ -47,11 +47,16 @@ def _installation(folder: str) -> Iterator[str]:
     prefix = os.path.dirname(os.path.normpath(folder))
     if os.path.basename(os.path.normpath(folder)) not in ("bin", "sbin") or not os.path.isdir(f"{prefix}/lib"):
         return
-    if _is_broad(prefix) or prefix == os.path.expanduser("~/.local"):
+    if _is_broad(prefix) or prefix == os.path.expanduser("~/.local") or _is_project(prefix):
         yield from (os.path.join(prefix, name) for name in _OF_PREFIX)
         return
     yield prefix
     yield from _python_behind(prefix)
+
+
+def _is_project(prefix: str) -> bool:
+    """Check if a folder with programs is no installation, but what somebody works on: ours, or a repository."""
+    return f"{os.path.realpath('.')}/".startswith(f"{os.path.realpath(prefix)}/") or os.path.lexists(f"{prefix}/.git")
 
 
 def _python_behind(folder: str) -> Iterator[str]:
@@ -66,10 +71,12 @@ def _setting_text(path: str) -> str:
     return ""
 
 
-def _is_broad(path: str) -> bool:
+Resolve = Callable[[str], str]
+
+
+def _is_broad(path: str, real: Resolve = os.path.realpath) -> bool:
     """Check if a folder holds all that somebody has: its home, or what lies above it."""
-    home = os.path.realpath(os.path.expanduser("~"))
-    return f"{home}/".startswith(f"{os.path.realpath(path).rstrip('/')}/")
+    return f"{real(os.path.expanduser('~'))}/".startswith(f"{real(path).rstrip('/')}/")
 
 
 _PATHS = re.compile(r"/[^\s'\"=:;,()<>|&`$]+")
@@ -106,7 +113,7 @@ def _system_secrets() -> tuple[str, ...]:
                     left.append(each.path)
                 elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and not mode & 0o004):
                     found.append(each.path)
-    return tuple(path for path in found if os.path.exists(path))
+    return tuple(path for path in found if os.access(path, os.R_OK) or os.access(path, os.X_OK))
 
 
 def visible_path(path: str) -> str:
@@ -120,37 +127,41 @@ _RANKS = (READ, HIDE, OWN, WRITE)  # of a path that is several of these, the las
 
 def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
     """Rights of a command to each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
-    project, home = os.getcwd(), env.get("HOME", "")
+    project, home, real = os.getcwd(), env.get("HOME", ""), cache(os.path.realpath)  # many are asked for again
     programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env))
-    own = [os.path.realpath(path) for path in cage.writable]
-    named = [path for path in (*programs, *_named_paths(words, env)) if not _is_broad(path) and not _is_in(path, own)]
-    given = {os.path.realpath(path) for path in cage.visible}
-    private = [path for path in (f"{project}/.git", f"{project}/.env") if os.path.realpath(path) not in given]
+    own = [real(path) for path in cage.writable]
+    named = [*dict.fromkeys((*programs, *_named_paths(words, env)))]
+    named = [path for path in named if not _is_broad(path, real) and not _is_in(path, own, real)]
+    given = {real(path) for path in cage.visible}
+    private = [path for path in (f"{project}/.git", f"{project}/.env") if real(path) not in given]
     hidden = [*cage.hidden, *_system_secrets(), f"{project}/runs", *private]
-    hidden = [os.path.realpath(path) for path in hidden if os.path.lexists(path)]
-    sealed = [os.path.realpath(path) for path in cage.hidden]
-    runs = f"{os.path.realpath(project)}/runs/"
-    wanted = [(READ, path) for path in named if not _is_in(path, hidden) or path in programs or _is_of_run(path, runs)]
-    wanted += [(READ, path) for path in cage.visible if not _is_in(path, sealed) and os.path.lexists(path)]
+    hidden = [real(path) for path in hidden if os.path.lexists(path)]
+    sealed = [real(path) for path in cage.hidden]
+    runs = f"{real(project)}/runs/"
+    wanted = [
+        (READ, path)
+        for path in named
+        if path in programs or not _is_in(path, hidden, real) or _is_of_run(real(path), runs)
+    ]
+    wanted += [(READ, path) for path in cage.visible if not _is_in(path, sealed, real) and os.path.lexists(path)]
     wanted += [(HIDE, path) for path in hidden]
     wanted += [(OWN, path) for path in ("/tmp", "/var/tmp", "/dev/shm", home) if os.path.isabs(path) and path != "/"]
     wanted += [(WRITE, path) for path in cage.writable]
     found: dict[str, str] = {}
     for how, path in wanted:
-        for each in {os.path.normpath(path), os.path.realpath(path)}:
+        for each in {os.path.normpath(path), real(path)}:
             found[each] = max(how, found.get(each, READ), key=_RANKS.index)
     return _without_repetition(dict(sorted(found.items(), key=lambda pair: (pair[0].count("/"), pair[0]))))
 
 
-def _is_of_run(path: str, runs: str) -> bool:
+def _is_of_run(real: str, runs: str) -> bool:
     """Check if a path is of a run, and more than all of it: who writes a spec may name such a one."""
-    real = os.path.realpath(path)
     return real.startswith(runs) and "/" in real.removeprefix(runs).strip("/") and not real.startswith(f"{runs}.")
 
 
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    real = f"{os.path.realpath(path)}/"
-    return any(real.startswith(f"{folder}/") for folder in folders)
+def _is_in(path: str, folders: Iterable[str], real: Resolve = os.path.realpath) -> bool:
+    place = f"{real(path)}/"
+    return any(place.startswith(f"{folder}/") for folder in folders)
 
 
 def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
