@@ -366,7 +366,7 @@ protect: {paths}
 ENV = "  env: {PYTHONPATH: src}                  # the candidate's packages, not installed ones\n"
 UNTIMED = {
     "alone": "",
-    "apart": "# If another program can score what it does: `answer:` and `judge:` in place of `run:`, see docs/tree.md\n",
+    "apart": "# Could another program score it? `answer:` and `judge:` in place of `run:`, see docs/tree.md\n",
 }
 TIMES = 8
 OF_TIMES = f"  blocks: {TIMES}"

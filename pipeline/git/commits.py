@@ -138,7 +138,12 @@ def _scratch_path(folder: str) -> Iterator[str]:
 EXACT = ("--binary", "--whitespace=nowarn")
 _COUNTED = ("--numstat", "-z", "--apply")
 # Lines of a patch begin with one of these letters only where it says what sort of file there is.
-_MODE = re.compile(rb"^(?:new file mode|new mode|index \S+)[ \t]+([0-7]+)", re.MULTILINE)
+_MODE = re.compile(rb"^(?:new file mode|new mode|index \S+)[ \t]+(\S+)", re.MULTILINE)
+_OCTAL = re.compile(rb"[0-7]+")
+_NEW_HEAD = re.compile(
+    rb'^diff --git [^\n]*/HEAD"?\n(?:old mode[^\n]*\n)?new file mode|^(?:rename|copy) to (?:[^\n]*/)?HEAD"?$',
+    re.MULTILINE | re.IGNORECASE,
+)
 
 # Bytes that the file systems of all machines take, with room for the folder of the checkout.
 _LONGEST_NAME, _LONGEST_PATH = 255, 700
@@ -168,8 +173,10 @@ def index_of_commit(repo: str, commit: str) -> bytes:
 
 def check_types(patch: bytes) -> None:
     for mode in _MODE.findall(patch):
-        if stat.S_IFMT(int(mode, 8)) not in (stat.S_IFREG, stat.S_IFLNK):
+        if not _OCTAL.fullmatch(mode) or stat.S_IFMT(int(mode, 8)) not in (stat.S_IFREG, stat.S_IFLNK):
             raise GitProblem("submodules are not supported; a candidate is one tree of files")
+    if _NEW_HEAD.search(patch):
+        raise GitProblem("a new file is called HEAD: git could take its folder for a repository, and run what it says")
 
 
 _NO_BLOB = b"1" * 40

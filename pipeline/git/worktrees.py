@@ -19,7 +19,14 @@ from pipeline.git.inner import lending_folder, place_repository
 from pipeline.git.objects import copy_index
 from pipeline.store.files import write_all, write_whole
 from pipeline.store.flock import LOCK_PATIENCE, file_lock
-from pipeline.store.folders import delete_tree, make_removable, read_file_text, remove_file, walk_folders
+from pipeline.store.folders import (
+    delete_tree,
+    disarm_repositories,
+    make_removable,
+    read_file_text,
+    remove_file,
+    walk_folders,
+)
 
 _HEAD = re.compile(r"(ref: .+|[0-9a-f]{40})\n")
 _PLAIN = re.compile(r"(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -155,6 +162,16 @@ class Worktrees:
         if found is None or not os.path.isdir(found.path):
             raise GitProblem(f"{self.folder}/{name}: is no worktree; it was removed, or never added")
         return found
+
+    def release(self, name: str) -> None:
+        """Leave a worktree to people: with git's link to our repository, and none of whoever worked there."""
+        path = self._path(name)
+        with self._lock(path):
+            if (found := self._find(path)) and os.path.isdir(path) and not os.path.islink(path):
+                os.chmod(path, 0o700)
+                make_removable(path)
+                disarm_repositories(path)
+                write_whole(f"{path}/.git", gitlink(found.admin), durable=False)
 
     def remove(self, name: str) -> None:
         """Remove a worktree, if there is one."""

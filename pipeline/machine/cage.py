@@ -191,8 +191,11 @@ _FIRST_PROCESS = re.compile(rb'"child-pid": *([0-9]+)')
 def _await_namespace(status: int) -> None:
     """Wait for the end of all that was in a cage: bubblewrap goes a moment before, and leaves the rest to us."""
     if status >= 0 and (found := _FIRST_PROCESS.search(os.pread(status, 4096, 0))):
-        with suppress(ChildProcessError):
-            os.waitpid(int(found[1]), 0)
+        first = int(found[1])
+        with suppress(ChildProcessError):  # as long as it is our child, no other process has its number
+            if os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+                os.kill(first, signal.SIGKILL)  # it may have been made to go on
+            os.waitpid(first, 0)
 
 
 def run_caged(
@@ -299,7 +302,7 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
     unshared = [*UNSHARED, *(() if cage.network == FULL else ("--unshare-net",))]
     made = [bubblewrap().found, *unshared, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--hostname", "coppice", "--proc", "/proc", "--dev", "/dev"]
-    if kernel.is_root() and not cage.nested:  # root inside owns what root owns: settings of the whole machine
+    if not cage.nested:  # by it the first process could be changed; and root inside owns settings of the machine
         made += ["--remount-ro", "/proc"]
     elif kernel.is_root():
         made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]

@@ -82,15 +82,19 @@ def _is_broad(path: str, real: Resolve = os.path.realpath) -> bool:
 _PATHS = re.compile(r"/[^\s'\"=:;,()<>|&`$]+")
 
 
-def _named_paths(words: Sequence[str], env: Mapping[str, str]) -> Iterator[str]:
-    """Paths that are there and stand in the words or the variables of a command."""
+def _named_paths(words: Sequence[str], env: Mapping[str, str], own: Sequence[str]) -> Iterator[str]:
+    """Paths that are there and stand in the words or the variables of a command.
+
+    Of those in its own folders nothing follows: what lies there, a link for instance, is the candidate's word."""
     texts = [
         *words,
         *(value for name, value in env.items() if name not in ("PATH", "HOME", "TMPDIR", "COPPICE_FOLDER")),
     ]
     for text in texts:
         for path in {text, *_PATHS.findall(text), *_split(text)}:
-            if os.path.isabs(path) and not _is_in(path, _KERNEL) and os.path.exists(path):
+            if not os.path.isabs(path) or _is_in(os.path.normpath(path), own, str):
+                continue
+            if not _is_in(path, _KERNEL) and os.path.exists(path):
                 yield from _python_behind(path)
                 yield os.path.abspath(path).replace("//", "/", 1)  # two slashes at the beginning may stay two
 
@@ -103,8 +107,8 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _system_secrets() -> tuple[str, ...]:
-    """Files and folders that are not for everybody, which root inside could read, and our own key."""
-    found, left = ["/etc/ssh", key_path()], ["/etc"]
+    """Files and folders that are not for everybody, which root inside could read."""
+    found, left = ["/etc/ssh"], ["/etc"]
     while left:
         with suppress(OSError), os.scandir(left.pop()) as entries:
             for each in entries:
@@ -128,13 +132,14 @@ _RANKS = (READ, HIDE, OWN, WRITE)  # of a path that is several of these, the las
 def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
     """Rights of a command to each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
     project, home, real = os.getcwd(), env.get("HOME", ""), cache(os.path.realpath)  # many are asked for again
-    programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env))
-    own = [real(path) for path in cage.writable]
-    named = [*dict.fromkeys((*programs, *_named_paths(words, env)))]
+    own = [each for path in cage.writable for each in (os.path.normpath(path), real(path))]
+    programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env, own))
+    named = [*dict.fromkeys((*programs, *_named_paths(words, env, own)))]
     named = [path for path in named if not _is_broad(path, real) and not _is_in(path, own, real)]
     given = {real(path) for path in cage.visible}
     private = [path for path in (f"{project}/.git", f"{project}/.env") if real(path) not in given]
-    hidden = [*cage.hidden, *_system_secrets(), f"{project}/runs", *private]
+    # the key may be made after the first cage
+    hidden = [*cage.hidden, *_system_secrets(), key_path(), f"{project}/runs", *private]
     hidden = [real(path) for path in hidden if os.path.lexists(path)]
     sealed = [real(path) for path in cage.hidden]
     runs = f"{real(project)}/runs/"
@@ -178,11 +183,11 @@ def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def _program_files(program: str, env: Mapping[str, str]) -> Iterator[str]:
+def _program_files(program: str, env: Mapping[str, str], own: Sequence[str]) -> Iterator[str]:
     """The program behind a name on the PATH, and where it is installed: of a package of npm, with all beside it."""
     path = shutil.which(program, path=env.get("PATH", ""))
     real = os.path.realpath(path) if path else ""
-    if path and real != path:
+    if path and real != path and not _is_in(os.path.normpath(path), own, str):
         yield os.path.dirname(real)
         yield from _installation(os.path.dirname(real))
         above, packages, _ = real.partition(f"/{_PACKAGES}/")

@@ -53,6 +53,18 @@ def walk_folders(
             inner.clear()
 
 
+def disarm_repositories(path: str) -> None:
+    """Leave no git repository below: git runs what the settings of one say, also for whoever only looks at it."""
+    for folder, inner, names, _ in walk_folders(path):
+        for name in [each for each in (*inner, *names) if each.lower() == ".git"]:
+            delete_tree(f"{folder}/{name}")
+        inner[:] = [name for name in inner if name.lower() != ".git"]
+        heads = [name for name in names if name.lower() == "head"]
+        if heads and {"objects", "commondir"} & {each.lower() for each in (*inner, *names)}:
+            for name in heads:
+                remove_file(f"{folder}/{name}")
+
+
 def delete_tree(path: str) -> None:
     """Delete a file, or a folder with all that is in it; nothing when it is not there."""
     import shutil  # here: every start looks at modes

@@ -45,6 +45,7 @@ from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import file_limits
 from pipeline.tree.spec.model import ANSWER, ANSWERS, JUDGE, JUDGE_TREE, Canary, Params
 
+MOST_COLUMNS = 1000  # each config could bring others, and all rows have all of them
 COLUMNS = ("config_id", "params", "seed", "status", "error")
 NOTHING_TO_SWEEP = "there is no code to measure"
 
@@ -328,15 +329,17 @@ def _parse_rows(results: bytes) -> tuple[list[dict[str, str]], str]:
         table = [cells for _, cells in csv_rows(csv_lines(results.decode(errors="replace"))) if any(cells)]
     except CsvProblem as problem:
         return [], f"line {problem.line} of its results is not CSV: {problem}"
+    if table and len(table[0]) > MOST_COLUMNS:
+        return [], f"its results have more than {MOST_COLUMNS} columns"
     return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]], ""
 
 
 def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
-    """Rows as CSV: our columns first, then the others in the order of their appearance."""
+    """Rows as CSV: our columns first, then the others in the order of their appearance, as many as may be."""
     seen = dict.fromkeys(name for row in rows for name in row)
-    header = [*COLUMNS, *(name for name in seen if name not in COLUMNS)]
+    header = [*COLUMNS, *(name for name in seen if name not in COLUMNS)][:MOST_COLUMNS]
     out = io.StringIO()
-    table = csv.DictWriter(out, header, restval="", lineterminator="\n")
+    table = csv.DictWriter(out, header, restval="", extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     table.writerows(rows)
     return out.getvalue().encode()

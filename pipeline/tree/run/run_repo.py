@@ -96,7 +96,9 @@ class RunRepo:
         try:
             yield self.candidates.add(name, commit)
         finally:
-            if not keep:
+            if keep:
+                self.candidates.release(name)
+            else:
                 self.candidates.remove(name)
 
 
