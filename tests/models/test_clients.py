@@ -340,9 +340,13 @@ def test_a_program_of_npm_finds_the_packages_beside_it(
     (home / programs / "aider").symlink_to(link)
     monkeypatch.setenv("PATH", f"{home / programs}:/usr/bin:/bin")
     with closing(Processes(["x"])) as processes:
-        said = said_by("aider", "", desk._replace(processes=processes), grade)
-    assert "the binary" in said
-    assert "the library" in said
+        desk = desk._replace(processes=processes)
+        (home / programs / "codex").write_text("#!/bin/sh\naider\n")  # another that starts it
+        (home / programs / "codex").chmod(0o755)
+        for name in ("aider", "codex"):
+            said = said_by(name, "", desk, grade)
+            assert "the binary" in said
+            assert "the library" in said
 
 
 SHIM = """\
