@@ -104,7 +104,7 @@ def try_client(
 
     `everywhere`: the client has all four roles, and otherwise the code alone.  `sandbox`: the grade of its cage, in
     which it runs a script that says what its tools can do."""
-    with serving(ScriptedModels(command=f"sh {SCRIPT} {{}} {folder / 'project'}" if sandbox else "")) as models:
+    with serving(ScriptedModels(command=f"sh {SCRIPT} {{}}" if sandbox else "")) as models:
         models.command = models.command.format(models.url)
         caged = {"sandbox": sandbox, "args": probing_words(client, models.command)} if sandbox else {}
         clients = ROLES if everywhere else ("coder",)

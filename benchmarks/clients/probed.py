@@ -24,7 +24,7 @@ _WORDS = {
     "aider": ("--auto-test", "--test-cmd"),
 }
 PROBE = f"""\
-url=$1 project=$2
+url=$1 project=${{PWD%%/runs/*}}
 try() {{ name=$1; shift; if "$@" > /dev/null 2>&1; then printf ' %s' "$name"; fi; }}
 seen() {{ cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -q "$1"; }}
 commit() {{

@@ -37,7 +37,7 @@ def _program_folders(path: str) -> tuple[str, ...]:
     found |= dict.fromkeys(_installation(os.path.dirname(sys.executable)))
     found |= dict.fromkeys((sys.prefix, sys.base_prefix, os.path.realpath("/etc/resolv.conf")))
     for folder in filter(os.path.isabs, path.split(":")):
-        found |= dict.fromkeys(_installation(folder))
+        found |= dict.fromkeys((*_installation(folder), *_linked_installations(folder)))
     return tuple(each for each in found if each and os.path.exists(each))
 
 
@@ -52,6 +52,26 @@ def _installation(folder: str) -> Iterator[str]:
         return
     yield prefix
     yield from _python_behind(prefix)
+
+
+def _linked_installations(folder: str) -> Iterator[str]:
+    """The installations of programs to which a folder, such as ~/.local/bin, has links."""
+    if not _is_in(folder, _SYSTEM):
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    yield from _installation_behind(entry.path)
+
+
+def _installation_behind(link: str) -> Iterator[str]:
+    """The program behind a link, and where it is installed: of a package of npm, with all beside it."""
+    real = os.path.realpath(link)
+    if os.path.isfile(real):
+        yield real
+        yield from [*_installation(os.path.dirname(real))][1:]  # but its folder
+        above, packages, _ = real.partition(f"/{_PACKAGES}/")
+        if packages:
+            yield f"{above}/{_PACKAGES}"
 
 
 def _is_project(prefix: str) -> bool:
@@ -133,7 +153,8 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     """Rights of a command to each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
     project, home, real = os.getcwd(), env.get("HOME", ""), cache(os.path.realpath)  # many are asked for again
     own = [each for path in cage.writable for each in (os.path.normpath(path), real(path))]
-    programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env, own))
+    search = [path for path in env.get("PATH", "").split(":") if not _is_own(path, own)]
+    programs = (*_program_folders(":".join(search)), *_program_files(words[0], env, own))
     named = [*dict.fromkeys((*programs, *_named_paths(words, env, own)))]
     named = [path for path in named if not _is_broad(path, real) and not _is_in(path, own, real)]
     given = {real(path) for path in cage.visible}
@@ -164,6 +185,11 @@ def _is_of_run(real: str, runs: str) -> bool:
     return real.startswith(runs) and "/" in real.removeprefix(runs).strip("/") and not real.startswith(f"{runs}.")
 
 
+def _is_own(path: str, own: Sequence[str]) -> bool:
+    """Check if a folder lies in what a command may write, where links are its own word."""
+    return _is_in(path, own) or _is_in(os.path.normpath(path), own, str)
+
+
 def _is_in(path: str, folders: Iterable[str], real: Resolve = os.path.realpath) -> bool:
     place = f"{real(path)}/"
     return any(place.startswith(f"{folder}/") for folder in folders)
@@ -184,12 +210,8 @@ def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def _program_files(program: str, env: Mapping[str, str], own: Sequence[str]) -> Iterator[str]:
-    """The program behind a name on the PATH, and where it is installed: of a package of npm, with all beside it."""
+    """The program behind a name on the PATH, with its folder, and where it is installed."""
     path = shutil.which(program, path=env.get("PATH", ""))
-    real = os.path.realpath(path) if path else ""
-    if path and real != path and not _is_in(os.path.normpath(path), own, str):
-        yield os.path.dirname(real)
-        yield from _installation(os.path.dirname(real))
-        above, packages, _ = real.partition(f"/{_PACKAGES}/")
-        if packages:
-            yield f"{above}/{_PACKAGES}"
+    if path and os.path.realpath(path) != path and not _is_in(os.path.normpath(path), own, str):
+        yield os.path.dirname(os.path.realpath(path))
+        yield from _installation_behind(path)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.core.cages import CAGE, PLAIN
+from pipeline.core.cages import CAGE, LANDLOCK, PLAIN
 from pipeline.machine.process import Exit, Processes
 from pipeline.models.ask import LONGEST_OUTPUT, ask
 from pipeline.models.clients import RECIPES, invocation_of, secret_names
@@ -235,35 +235,154 @@ EDITS = {
 def test_roles_that_only_answer_may_not_edit(name: str) -> None:
     edits, answers = EDITS[name]
     keys = {"backend": name}
-    assert edits in invocation_of(keys, "coder", False, {}).run
-    assert answers not in invocation_of(keys, "coder", False, {}).run
+    assert edits in invocation_of(keys, "coder", True, {}).run
+    assert answers not in invocation_of(keys, "coder", True, {}).run
     for role in ("ideas", "planner", "reviewer"):
-        assert answers in invocation_of(keys, role, False, {}).run
+        assert answers in invocation_of(keys, role, True, {}).run
 
 
-def test_codex_has_its_own_sandbox_exactly_when_it_has_no_cage(desk: CallContext, grade: str) -> None:
+def test_codex_has_its_own_sandbox_wherever_that_can_start(desk: CallContext, grade: str) -> None:
     assert "workspace-write" in asked_words("codex", desk, PLAIN)
-    assert "danger-full-access" in asked_words("codex", desk, grade)
+    assert ("danger-full-access" if grade == LANDLOCK else "workspace-write") in asked_words("codex", desk, grade)
+
+
+def test_a_sandbox_of_a_sandbox_can_be_made_by_a_role(desk: CallContext, grade: str) -> None:
+    bwrap = 'bwrap --unshare-user --unshare-net --ro-bind / / sh -c "! echo 1 > outer; echo inner" >&2'
+    said = said_by("aider", bwrap, desk, grade)
+    assert ("inner" in said) == (grade != LANDLOCK), said
+
+
+def test_tools_of_codex_are_not_given_its_key() -> None:
+    for role in ("coder", "ideas"):
+        run = invocation_of({"backend": "codex"}, role, True, {}).run
+        assert 'shell_environment_policy.exclude=["CODEX_API_KEY", "OPENAI_API_KEY"]' in run
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A HOME with settings and logins of all clients, and with what is none of theirs."""
+    home = tmp_path / "home"
+    for path in ("~/.npmrc", "~/.netrc", *(path for each in RECIPES.values() for path in (*each.config, *each.logins))):
+        place = home / path.removeprefix("~/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"of {path}\n")
+    monkeypatch.setenv("HOME", str(home))
+    for recipe in RECIPES.values():
+        for key in recipe.keys:
+            monkeypatch.delenv(key, raising=False)
+    return home
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_client_finds_its_settings_and_without_a_key_its_login_and_nothing_else_of_home(
+    desk: CallContext, monkeypatch: pytest.MonkeyPatch, grade: str, name: str
+) -> None:
+    recipe = RECIPES[name]
+    own = {f"of {path}" for path in (*recipe.config, *recipe.logins)}
+    assert own_files(name, desk, grade) == own
+    assert own_files(name, desk, grade, visible=["~/.npmrc"]) == {*own, "of ~/.npmrc"}
+    monkeypatch.setenv(recipe.keys[0], "a-key-of-mine")
+    assert own_files(name, desk, grade, **{"pass": ["TERM"]}) == {f"of {path}" for path in recipe.config}
+    monkeypatch.delenv(recipe.keys[0])
+    monkeypatch.setenv("OTHER", "no key")
+    assert own_files(name, desk, grade, **{"pass": ["OTHER"]}) == own
+
+
+def own_files(name: str, desk: CallContext, grade: str, visible: list[str] | None = None, **keys: Any) -> set[str]:
+    """What a client can read below its HOME."""
+    said = said_by(name, "find -L ~ -type f -exec cat {} + >&2", desk, grade, visible, **keys)
+    return {line for line in said.splitlines() if line.startswith("of ")}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_client_can_write_beside_its_settings_and_changes_none_of_them(
+    home: Path, desk: CallContext, grade: str, name: str
+) -> None:
+    before = {path: path.read_text() for path in home.rglob("*") if path.is_file()}
+    files = " ".join((*RECIPES[name].config, *RECIPES[name].logins))
+    script = (
+        f'for file in {files}; do (echo x >> "$file") 2> /dev/null && echo changed >&2\n'
+        'echo 1 > "$(dirname "$file")/.new" && echo written >&2; done'
+    )
+    said = said_by(name, script, desk, grade)
+    assert said.count("written") == len(files.split())
+    assert "changed" not in said
+    assert {path: path.read_text() for path in home.rglob("*") if path.is_file()} == before
+
+
+LAYOUTS = {
+    "in a project": ("node_modules/.bin", "../@maker/tool/bin/tool.sh", "node_modules"),
+    "for all": ("prefix/bin", "../lib/node_modules/@maker/tool/bin/tool.sh", "prefix/lib/node_modules"),
+    "of bun": (
+        ".bun/bin",
+        "../install/global/node_modules/@maker/tool/bin/tool.sh",
+        ".bun/install/global/node_modules",
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_program_of_npm_finds_the_packages_beside_it(
+    home: Path, desk: CallContext, monkeypatch: pytest.MonkeyPatch, grade: str, layout: str
+) -> None:
+    programs, link, packages = LAYOUTS[layout]
+    (home / programs).mkdir(parents=True)
+    for package, text in (
+        ("@maker/tool/bin/tool.sh", SHIM),
+        ("@maker/tool-linux/found", "the binary"),
+        ("ink/found", "the library"),
+    ):
+        place = home / packages / package
+        place.parent.mkdir(parents=True)
+        place.write_text(text)
+        place.chmod(0o755)
+    (home / programs / "aider").symlink_to(link)
+    monkeypatch.setenv("PATH", f"{home / programs}:/usr/bin:/bin")
+    with closing(Processes(["x"])) as processes:
+        desk = desk._replace(processes=processes)
+        (home / programs / "codex").write_text("#!/bin/sh\naider\n")  # another that starts it
+        (home / programs / "codex").chmod(0o755)
+        for name in ("aider", "codex"):
+            said = said_by(name, "", desk, grade)
+            assert "the binary" in said
+            assert "the library" in said
+
+
+SHIM = """\
+#!/bin/sh
+here=$(dirname "$(realpath "$0")")
+cat "$here/../../tool-linux/found" "$here/../../../ink/found" >&2
+"""
 
 
 def asked_words(name: str, desk: CallContext, grade: str) -> list[str]:
     """The words that a client is started with in a cage, where it prints them."""
-    Path("bin", name).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >&2\n')
+    return said_by(name, 'printf "%s\\n" "$@" >&2', desk, grade).splitlines()
+
+
+def said_by(
+    name: str, script: str, desk: CallContext, grade: str, visible: list[str] | None = None, **keys: Any
+) -> str:
+    """What a client logs in a cage; `script` is what it does."""
+    if script:
+        Path("bin", name).write_text(f"#!/bin/sh\n{script}\n")
+    Path("log").write_text("")
     with suppress(CallFailed):
-        told(name, "", desk=desk, **{CAGE: {"sandbox": grade}})
-    return Path("log").read_text().splitlines()
+        told(name, "", desk=desk, **{CAGE: {"sandbox": grade, "visible": visible or []}, **keys})
+    return Path("log").read_text()
 
 
 def test_codex_is_told_of_another_server() -> None:
     ours, of_role = {"OPENAI_BASE_URL": "http://x/v1", "OPENAI_API_KEY": "k"}, {"OPENAI_BASE_URL": "http://y/v1"}
     for keys, url in (({}, "http://x/v1"), ({"env": of_role}, "http://y/v1")):
-        run = invocation_of({"backend": "codex", **keys}, "coder", False, ours)
+        run = invocation_of({"backend": "codex", **keys}, "coder", True, ours)
         assert (
             f'model_providers.coppice={{{{name="coppice", base_url="{url}", wire_api="responses", '
             'env_key="OPENAI_API_KEY"}}' in run.run
         )
-    assert "model_provider=coppice" in invocation_of({"backend": "codex", "env": of_role}, "coder", False, {}).run
-    assert "model_provider=coppice" not in invocation_of({"backend": "codex"}, "coder", False, {}).run
+    assert "model_provider=coppice" in invocation_of({"backend": "codex", "env": of_role}, "coder", True, {}).run
+    assert "model_provider=coppice" not in invocation_of({"backend": "codex"}, "coder", True, {}).run
 
 
 def claude_says(**said: Any) -> str:
