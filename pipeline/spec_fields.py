@@ -299,10 +299,15 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]?)B?")
 _SIZES = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+_LARGEST = 1 << 60  # bytes, more than any machine has
+
+
 def _size(item: Item, what: str) -> int:
     match = _SIZE.fullmatch(str(item.plain()))
-    size = int(float(match[1]) * _SIZES[match[2]]) if match else 0
-    return size or item.wrong(f"{what}: expected a size such as 2 GB, 512 MB or 64 kB, found {item.summary()}")
+    size = float(match[1]) * _SIZES[match[2]] if match else 0.0
+    if not 1 <= size <= _LARGEST:
+        item.wrong(f"{what}: expected a size such as 2 GB, 512 MB or 64 kB, found {item.summary()}")
+    return int(size)
 
 
 SIZE = Reader(
@@ -331,6 +336,7 @@ def _limits(item: Item, what: str) -> dict[str, float]:
     return LIMITS.read(item, what).as_dict()
 
 
+_NO_CAGE = CageKeys()
 CAGE_FIELDS = ("sandbox", "network", "limits", "visible")
 
 
@@ -348,16 +354,29 @@ def cage_fields(grade: str, network: str) -> tuple[Field, ...]:
     )  # fmt: skip
 
 
-def read_cage(values: Values) -> CageKeys:
-    """The keys of a cage there, checked against each other."""
-    keys = CageKeys(*(values[name] or CageKeys._field_defaults[name] for name in CAGE_FIELDS))
-    if not any(keys):
-        return keys
+def read_cage(values: Values, outer: CageKeys = _NO_CAGE, grade: str = "") -> CageKeys:
+    """The keys of a cage there, within those of a whole run, checked against each other.
+
+    `grade`: which one it is if neither names one."""
+    own = CageKeys(*(values[name] or CageKeys._field_defaults[name] for name in CAGE_FIELDS))
+    if any(own):
+        own = own._replace(line=values.at("sandbox" if "sandbox" in values else "network").line)
+    keys = own.within(outer)
+    if any(keys):
+        keys = keys._replace(sandbox=keys.sandbox or grade)
+    if why := cage_mistake(keys):
+        key = "network" if "network" in values else "sandbox"
+        values.wrong(key, f"{key}: {why}")
+    return keys
+
+
+def cage_mistake(keys: CageKeys) -> str:
+    """Why a network cannot be had in a cage on any machine; empty if it can."""
     if keys.sandbox == PLAIN and keys.network in (NO_NETWORK, LOCAL):
-        values.wrong("network", f"network: `sandbox: plain` has the machine's network; {keys.network} needs a cage")
+        return f"plain has the machine's network; `network: {keys.network}` needs a cage, such as `sandbox: auto`"
     if keys.sandbox == LANDLOCK and keys.network == LOCAL:
-        values.wrong("network", "network: landlock has none or full; local needs `sandbox: isolated`")
-    return keys._replace(line=values.at("sandbox" if "sandbox" in values else "network").line)
+        return "landlock has no network, or the machine's; `network: local` needs `sandbox: isolated`"
+    return ""
 
 
 def kind_field(kind: str) -> Field:

@@ -52,6 +52,14 @@ def pytest_collection() -> Iterator[None]:
         COLLECTING.on = False
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The key that signs is none of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
+        yield
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "project")

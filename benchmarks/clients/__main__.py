@@ -15,6 +15,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.clients.installed import PACKAGES, CannotInstall, install
+from benchmarks.clients.probed import (
+    CANARIES,
+    LOGIN,
+    SCRIPT,
+    describe_probe,
+    probing_words,
+    processes_with,
+    read_probe,
+)
 from benchmarks.clients.recipes import RECIPES, environment_with, role
 from benchmarks.clients.searched import Outcome, Search
 from tests.kit.scripted_models import ASIDE, PRICES, ScriptedModels, serving
@@ -38,6 +47,8 @@ class Tried:
     client: str
     way: str
     seconds: float
+    sandbox: str = ""
+    tools: str = ""
     completed: int = 0
     failed: dict[str, str] = field(default_factory=dict)
     same_nodes: bool = False
@@ -65,7 +76,8 @@ class Tried:
 
     @property
     def is_right(self) -> bool:
-        return self.works and self.usage_right and self.cost_right and not {"repository", "candidates"} & {*self.left}
+        is_clean = not {"repository", "candidates", "processes"} & {*self.left}
+        return self.works and self.usage_right and self.cost_right and is_clean
 
 
 def plain(url: str) -> dict[str, Any]:
@@ -86,17 +98,23 @@ def try_client(
     folder: Path,
     expected: Outcome,
     everywhere: bool = False,
+    sandbox: str = "",
 ) -> Tried:
-    """Run one search; `everywhere`: the client has all four roles, and otherwise the code alone."""
-    with serving(ScriptedModels()) as models:
+    """Run one search.
+
+    `everywhere`: the client has all four roles, and otherwise the code alone.  `sandbox`: the grade of its cage, in
+    which it runs a script that says what its tools can do."""
+    with serving(ScriptedModels(command=f"sh {SCRIPT} {{}} {folder / 'project'}" if sandbox else "")) as models:
+        models.command = models.command.format(models.url)
+        caged = {"sandbox": sandbox, "args": probing_words(client, models.command)} if sandbox else {}
         clients = ROLES if everywhere else ("coder",)
-        roles = {**dict.fromkeys(ROLES, plain(models.url)), **dict.fromkeys(clients, role(client))}
+        roles = {**dict.fromkeys(ROLES, plain(models.url)), **dict.fromkeys(clients, role(client, **caged))}
         search = Search(folder, roles)
         search.write_spec(**WAYS[way](search))
-        search.write_home(RECIPES[client].files(models.url))
+        search.write_home({".netrc": LOGIN, **RECIPES[client].files(models.url)})
         before = search.files()
         began = time.monotonic()
-        env = environment_with(program, client, models.url)
+        env = {**CANARIES, **environment_with(program, client, models.url)}
         code, printed = search.build(CAP, **env)
         tried = Tried(client, "all roles" if everywhere else way, time.monotonic() - began)
         outcome = search.outcome() if (search.run / "manifest.json").exists() else None
@@ -108,6 +126,11 @@ def try_client(
         tried.failed = outcome.failures
         tried.same_nodes = outcome.nodes == expected.nodes
     tried.left = search.left_since(before)
+    if left := processes_with(str(folder)):
+        tried.left["processes"] = left
+    if sandbox:
+        said = [call["text"] or "" for call in search.calls() if call["role"] == "coder"]
+        tried.sandbox, tried.tools = sandbox, describe_probe(read_probe([*models.bodies, *said]))
     return tried
 
 
@@ -131,14 +154,26 @@ def reference(folder: Path, way: str) -> Outcome:
 
 
 def table(rows: Iterable[Tried]) -> str:
-    head = ("client", "way", "works", "usage right", "cost right", "recorded / true USD", "s", "left in")
+    head = (
+        "client",
+        "way",
+        "sandbox",
+        "works",
+        "its tools",
+        "usage right",
+        "cost right",
+        "recorded / true USD",
+        "s",
+        "left in",
+    )
     lines = [head, ("---",) * len(head)]
     for row in rows:
         left = "; ".join(f"{place}: {len(names)} ({names[0]})" for place, names in row.left.items() if names)
         words = "yes" if row.works else f"no: {row.words or next(iter(row.failed.values()), 'other nodes')}"[:90]
         right = ["yes" if each else "no" for each in (row.usage_right, row.cost_right)]
         costs = f"{row.usd:.6f} / {row.true_usd:.6f}"
-        lines.append((row.client, row.way, words, *right, costs, f"{row.seconds:.0f}", left or "nothing"))
+        said = (row.client, row.way, row.sandbox, words, row.tools)
+        lines.append((*said, *right, costs, f"{row.seconds:.0f}", left or "nothing"))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -146,12 +181,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clients", description=__doc__)
     parser.add_argument("--clients", default=",".join(PACKAGES), help="which of them")
     parser.add_argument("--ways", default=",".join([*WAYS, "all roles"]), help="ways to run the search")
+    parser.add_argument("--sandbox", help="grades, such as plain,landlock,isolated: what its tools can do in each")
     parser.add_argument("--into", type=Path, default=Path("/tmp/coppice-clients"), help="where clients are installed")
     parser.add_argument("--json", type=Path, help="keep the rows there")
     options = parser.parse_args()
-    ways = options.ways.split(",")
+    ways = ["coder"] if options.sandbox else options.ways.split(",")
+    tries = [(way, grade) for way in ways for grade in (options.sandbox or "").split(",")]
     rows: list[Tried] = []
-    with TemporaryDirectory(prefix="coppice-bench-") as made:
+    # not in /tmp: Codex takes a HOME there for a mistake
+    with TemporaryDirectory(prefix="coppice-bench-", dir="/var/tmp") as made:
         folder = Path(made)
         expected = {way: reference(folder / f"reference {way}", way) for way in WAYS if way in [*ways, "coder"]}
         for client in options.clients.split(","):
@@ -160,13 +198,13 @@ def main() -> int:
             except CannotInstall as problem:
                 rows.append(Tried(client, "install", 0.0, words=str(problem)))
                 continue
-            for way in ways:
+            for way, grade in tries:
                 everywhere = way == "all roles"
                 if everywhere and client not in ALL_ROLES:
                     continue
                 known = "coder" if everywhere else way
-                place = folder / f"{client} {way}"
-                rows.append(try_client(client, program, known, place, expected[known], everywhere))
+                place = folder / f"{client} {way} {grade}".replace(" ", "-")
+                rows.append(try_client(client, program, known, place, expected[known], everywhere, grade))
                 print(table(rows[-1:]).splitlines()[-1], file=sys.stderr, flush=True)
     print("Versions: " + ", ".join(f"{package.name} {package.version}" for package in PACKAGES.values()) + "\n")
     print(table(rows))

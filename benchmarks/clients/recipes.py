@@ -65,12 +65,12 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def role(client: str) -> dict[str, Any]:
+def role(client: str, **keys: Any) -> dict[str, Any]:
     """A role of a spec by the product's own recipe; the program is found by PATH."""
     recipe = RECIPES[client]
     priced = {"price": recipe.price} if recipe.price else {}
     passed = {} if "TMPDIR" in clients.RECIPES[client].scratch else {"pass": ["TMPDIR"]}
-    return {"backend": client, "model": recipe.model, "timeout": "3m", **passed, **priced}
+    return {"backend": client, "model": recipe.model, "timeout": "3m", **passed, **priced, **keys}
 
 
 def environment_with(program: Path, client: str, url: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from benchmarks.clients.probed import PROBE, SCRIPT
 from tests.kit.scripted_models import KNOBS, knob_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,7 @@ class Search:
             made.mkdir(parents=True)
         for path, line in map(knob_file, range(KNOBS)):
             (self.root / "repo" / path).write_text(f"{line}\n")
+        (self.root / "repo" / SCRIPT).write_text(PROBE)
         (self.root / "repo/README").write_text("Sixty-four knobs, one a file.\n")
         (self.root / "sweep.sh").write_text(SWEEP)
         (self.root / "data.txt").write_text("of today\n")
@@ -95,7 +97,8 @@ class Search:
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
-        place = {"HOME": str(self.home), "TMPDIR": str(self.scratch), "PYTHONPATH": str(ROOT)}
+        packages = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        place = {"HOME": str(self.home), "TMPDIR": str(self.scratch), "PYTHONPATH": os.pathsep.join(packages)}
         return {**kept, **place, "NO_PROXY": "127.0.0.1", "PYTHONDONTWRITEBYTECODE": "1", **more}
 
     def start(self, words: tuple[str, ...], **env: str) -> subprocess.Popen[str]:

@@ -45,6 +45,7 @@ NEW_COMMANDS = {
     "init": "pipeline.commands.upkeep:InitCommand",
     "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",
+    "doctor": "pipeline.commands.doctor:DoctorCommand",
 }
 COMMANDS = {**DOIT_COMMANDS, **NEW_COMMANDS}
 # For `doit` alone, whose own commands of these names have nothing to do here.

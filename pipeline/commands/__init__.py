@@ -18,5 +18,6 @@ tree           tree, branches
 steer          pause, resume, idea, answer
 log            log
 upkeep         init, schema, gc
+doctor         doctor
 starters       what a first search over code measures, and the files that `init --kind tree` writes for it
 proofs         bank, bg, mcts, stats"""

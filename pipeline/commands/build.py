@@ -278,7 +278,8 @@ def _tell_auto_grade(session: BuildSession, todo: set[int]) -> None:
         if autos := [keys for keys in cages if keys.sandbox in ("", AUTO)]:
             from pipeline.machine.grades import describe_auto  # here: it loads what few builds need
 
-            words = describe_auto(any(keys.judged for keys in autos))
+            can_be_judged = session.plans[run].kind != "steps"
+            words = describe_auto(any(keys.judged for keys in autos), can_be_judged)
             sys.stderr.write(f"coppice: {run}: sandbox auto is {words}\n")
 
 

@@ -6,6 +6,7 @@ Below it doit's own command line, with our commands in place of its own: they ar
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import sys
@@ -184,6 +185,14 @@ class NewCommand(SpecCommand):
         """Run doit's own command of that name."""
         run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
         return int(run.parse_execute([self.name, *self.words]) or 0)
+
+
+class AnywhereCommand(NewCommand):
+    """Command that needs no project; in somebody else's its name may be that of a task of theirs."""
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
+        return super().execute(params, args) if theirs else self.run_guarded({})
 
 
 class OneRunCommand(NewCommand):

@@ -364,16 +364,18 @@ PROTECT = """
 protect: {paths}
 """
 ENV = "  env: {PYTHONPATH: src}                  # the candidate's packages, not installed ones\n"
-APART = """\
-# The candidate's code runs beside what writes its results, and could write better ones. If another program can score
-# what it does (predictions, solutions), put `answer:` and `judge:` in place of `run:`; "The judge apart" in
-# docs/tree.md says how.
-"""
+UNTIMED = {
+    "alone": "",
+    "apart": "# If another program can score what it does: `answer:` and `judge:` in place of `run:`, see docs/tree.md\n",
+}
 TIMES = 8
 OF_TIMES = f"  blocks: {TIMES}"
 OF_NUMBERS = f"{OF_TIMES:<42}# equal numbers are nothing to judge: then none of this, and TIMES = 1"
 LONGEST_WORDS = 300
-ALONE = "  exclusive: true                         # it times things: nothing else of yours runs beside it\n"
+TIMED = {
+    "apart": "",
+    "alone": "  exclusive: true                         # it times things: nothing else of yours runs beside it\n",
+}
 # A time needs no seed, but with one `coppice calibrate` times the start several times, which shows what blocks do not.
 SEED_OF_TIMES = (
     ', "{seed}"',
@@ -396,8 +398,7 @@ def search_files(program: Program, folder: str, repo: str, tests: Suite | None) 
             "seed": seed,
             "seeded": seeded,
             "blocks": OF_TIMES if program.timed else OF_NUMBERS,
-            "alone": ALONE if program.timed else "",
-            "apart": "" if program.timed else APART,
+            **(TIMED if program.timed else UNTIMED),
         }
         sweep = SWEEP.format(**timing, column=column, better=program.better, check=check, env=env)
         measure = MEASURE.format(build=program.build, command=program.command, times=TIMES, column=column)
@@ -428,8 +429,7 @@ def _sweep_of_table(program: Program, table: MeasuredTable, env: str) -> str:
         env=env,
         column=column,
         better=program.better,
-        alone=ALONE if program.timed else "",
-        apart="" if program.timed else APART,
+        **(TIMED if program.timed else UNTIMED),
         others=f"  # its other columns: {', '.join(others)}\n" if others else "",
     )
 

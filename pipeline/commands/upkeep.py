@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand, option
+from pipeline.commands.command import AnywhereCommand, NewCommand, option
 from pipeline.core.outcome import GcReport
 from pipeline.core.text import join_names, plural, printable_line
 from pipeline.errors import SpecError, did_you_mean
@@ -256,7 +256,7 @@ def _hide_from_git(place: RepoLocation, paths: list[str]) -> str:
     return str(exclude) if missing else ""
 
 
-class InitCommand(NewCommand):
+class InitCommand(AnywhereCommand):
     name = "init"
     doc_usage = "[FOLDER]"
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
@@ -270,11 +270,6 @@ class InitCommand(NewCommand):
         option("repo", "for --kind tree: the folder of the code [default: FOLDER]", "", "CODE"),
     )
     takes = (0, 1, "one folder at a time")
-
-    def execute(self, params: Any, args: list[str]) -> int:
-        """Make a project where there is none; in somebody else's, `init` may be a task of theirs."""
-        theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
-        return super().execute(params, args) if theirs else self.run_guarded({})
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         folder = args[0] if args else "."

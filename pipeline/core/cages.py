@@ -41,15 +41,20 @@ class CageKeys(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value}
 
     @property
+    def named_words(self) -> dict[str, str]:
+        """The grade and the network as the spec has them, also those that no result depends on."""
+        return {name: value for name, value in (("sandbox", self.sandbox), ("network", self.network)) if value}
+
+    @property
     def is_named(self) -> bool:
         """Check if a grade stands there that must be had; `plain` can be had everywhere."""
         return self.sandbox in (LANDLOCK, ISOLATED, TRUSTED)
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The words that a result depends on: the grade and the network that were asked for."""
+        """The words that a result depends on: the grade and the network that were asked for.  Plain has one network."""
         grade = {"sandbox": self.sandbox} if self.is_named else {}
-        return {**grade, **({"network": self.network} if self.network else {})}
+        return {**grade, **({"network": self.network} if self.network and self.sandbox != PLAIN else {})}
 
     def within(self, outer: CageKeys) -> CageKeys:
         """The same, with what a whole run says where this says nothing."""

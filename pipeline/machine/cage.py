@@ -5,8 +5,7 @@ landlock  it reads what is visible and writes what is writable, by Landlock; no 
 isolated  bubblewrap: a machine of its own, in which there is nothing but that; it ends with all that it started
 trusted   isolated, and its results are made by a judge, which is another command
 
-What is visible: the system's programs, those on its PATH, what its words and variables name, and what it is given.
-Of two paths of which one lies in the other, the deeper one counts: what is hidden in a visible folder stays hidden."""
+What is visible: the system's programs, those on its PATH, what its words and variables name, and what it is given."""
 
 from __future__ import annotations
 
@@ -16,10 +15,9 @@ import re
 import shlex
 import shutil
 import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache, lru_cache, partial
+from functools import partial
 from subprocess import Popen
 from tempfile import mkdtemp
 from typing import IO, NamedTuple
@@ -28,9 +26,10 @@ from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRU
 from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
 from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
-from pipeline.machine.process import Environment, Exit, Launch, Processes, Redactor, Starter
+from pipeline.machine.process import Environment, Exit, Launch, Processes, Starter
+from pipeline.machine.redaction import Redactor
+from pipeline.machine.visibility import HIDE, OWN, READ, WRITE, seen_paths
 from pipeline.store.folders import delete_tree
-from pipeline.store.secret import key_path
 
 
 class Cage(NamedTuple):
@@ -72,20 +71,34 @@ def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: G
     """Give, for the block, how to start a command in its cage.  OSError, as of `Popen`, if there is no such program."""
     require_program(words[0], env, cage.folder)
     inner = [*limiting_shell(cage.limits, alone=cage.has_own_processes), *words]
-    outer = group.joining_shell if group else []
+    with _walled(cage, inner, words, env) as launch:
+        yield _grouped(launch, group) if group else launch
+
+
+def _grouped(launch: Launch, group: Group) -> Launch:
+    """The same, as a member of control groups before it does anything."""
+
+    def call(start: Starter) -> Popen[bytes]:
+        return group.admit(lambda: launch.call(start))
+
+    return launch._replace(words=[*group.waiting_shell, *launch.words], call=call)
+
+
+@contextmanager
+def _walled(cage: Cage, inner: Sequence[str], words: Sequence[str], env: Mapping[str, str]) -> Iterator[Launch]:
+    """Give how to start `inner`, in which `words` are, with what walls its cage has."""
     if not cage.is_walled:
-        yield Launch([*outer, *inner], env, cage.folder)
+        yield Launch(inner, env, cage.folder)
         return
     env = _cage_environment(cage, env)
     with ExitStack() as stack:
         if cage.grade == LANDLOCK:
-            joins = dict.fromkeys(group.doors if group else (), kernel.write_access())
-            fd = kernel.open_ruleset(_landlock_rules(cage, words, env) | joins)
+            fd = kernel.open_ruleset(_landlock_rules(cage, words, env))
             stack.callback(os.close, fd)
             families = (kernel.INET, kernel.INET6) if cage.network == FULL else ()
             program = kernel.filter_program(families, lasting=False)
             call = partial(kernel.run_limited, ruleset=fd, program=program, capabilities=_capabilities(kernel.ALL))
-            yield Launch([*outer, *inner], env, cage.folder, call=call)
+            yield Launch(inner, env, cage.folder, call=call)
             return
         networked = [] if cage.network == NO_NETWORK else [kernel.INET, kernel.INET6]
         program = kernel.filter_program([kernel.UNIX, *networked], cage.nested)
@@ -93,7 +106,7 @@ def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: G
         fds = (rules.fileno(), status.fileno())
         wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
         # started by the thread that waits for it: bubblewrap dies with the thread that has started it
-        yield Launch([*outer, *wrapped, "--", *_in_few_words(inner)], env, "/", fds, _start, fds[1])
+        yield Launch([*wrapped, "--", *_in_few_words(inner)], env, "/", fds, _start, fds[1])
 
 
 # Bubblewrap takes 9,000 words, its own among them; so many bytes may a text have, with room to spare.
@@ -124,6 +137,9 @@ def _capabilities(which: Sequence[int]) -> Sequence[int]:
     return which if kernel.is_root() else ()
 
 
+_LONGEST_FIRST_LINE = 256
+
+
 @contextmanager
 def _memory_file(content: bytes) -> Iterator[IO[bytes]]:
     with open(os.memfd_create("coppice", 0), "wb+", buffering=0) as file:
@@ -145,6 +161,20 @@ def require_program(program: str, env: Mapping[str, str], folder: str) -> None:
         raise OSError(error.errno, error.strerror, program) from None
     if not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
+    _require_interpreter(program, path)
+
+
+def _require_interpreter(program: str, path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_LONGEST_FIRST_LINE)
+    except PermissionError:  # it may be run, and not read
+        return
+    interpreter = start[2:].split(b"\n", 1)[0].split()[:1] if start.startswith(b"#!") else []
+    if interpreter and not os.path.exists(interpreter[0]):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    if not interpreter and b"\0" not in start:  # a text, which a shell would take for its own
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), program)
 
 
 def fault_of(status: int, code: int) -> str:
@@ -153,6 +183,16 @@ def fault_of(status: int, code: int) -> str:
         return ""
     said = os.pread(status, 4096, 0).decode(errors="replace")
     return "" if "exit-code" in said else "bubblewrap could not make the cage"
+
+
+_FIRST_PROCESS = re.compile(rb'"child-pid": *([0-9]+)')
+
+
+def _await_namespace(status: int) -> None:
+    """Wait for the end of all that was in a cage: bubblewrap goes a moment before, and leaves the rest to us."""
+    if status >= 0 and (found := _FIRST_PROCESS.search(os.pread(status, 4096, 0))):
+        with suppress(ChildProcessError):
+            os.waitpid(int(found[1]), 0)
 
 
 def run_caged(
@@ -187,6 +227,7 @@ def run_caged(
                 processes.end(child)
                 raise
             processes.reap(child)
+            _await_namespace(launch.status)
             enforced = watch.reached()  # before its groups take no more members
             fault = fault_of(launch.status, child.returncode)
             code = _inner_code(launch, child.returncode)
@@ -215,165 +256,21 @@ def scratch_folder(cage: Cage) -> Iterator[Cage]:
         return
     where = os.path.realpath(mkdtemp(prefix="coppice-cage-"))
     try:
+        _link_into_home(where, cage.visible)
         yield cage._replace(writable=(*cage.writable, where), scratch=where)
     finally:
         delete_tree(where)
 
 
-# --- What is visible.
-
-_SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/etc"),
-    *("/sys/devices/system/cpu", "/run/current-system"),
-)
-_KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-# Folders of a prefix, where the prefix itself holds more than programs, as ~/.local does.
-_OF_PREFIX = ("bin", "lib", "lib64", "libexec", "include")
-
-
-@lru_cache(maxsize=8)
-def _program_folders(path: str) -> tuple[str, ...]:
-    """The system, our Python, and the installations of what is on a PATH."""
-    found = dict.fromkeys(_SYSTEM)
-    found |= dict.fromkeys(_installation(os.path.dirname(sys.executable)))
-    found |= dict.fromkeys((sys.prefix, sys.base_prefix, os.path.realpath("/etc/resolv.conf")))
-    for folder in filter(os.path.isabs, path.split(":")):
-        found |= dict.fromkeys(_installation(folder))
-    return tuple(each for each in found if each and os.path.exists(each))
-
-
-def _installation(folder: str) -> Iterator[str]:
-    """All that belongs to the programs of a folder: its prefix, and of a virtual environment the Python behind it."""
-    yield folder
-    prefix = os.path.dirname(os.path.normpath(folder))
-    if os.path.basename(os.path.normpath(folder)) not in ("bin", "sbin") or not os.path.isdir(f"{prefix}/lib"):
-        return
-    if _is_broad(prefix) or prefix == os.path.expanduser("~/.local"):
-        yield from (os.path.join(prefix, name) for name in _OF_PREFIX)
-        return
-    yield prefix
-    yield from _python_behind(prefix)
-
-
-def _python_behind(folder: str) -> Iterator[str]:
-    """The installation that a virtual environment stands on."""
-    if home := re.search(r"^home *= *(\S.*)$", _setting_text(f"{folder}/pyvenv.cfg"), re.MULTILINE):
-        yield os.path.dirname(home[1])
-
-
-def _setting_text(path: str) -> str:
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        return file.read()
-    return ""
-
-
-Resolve = Callable[[str], str]
-
-
-def _is_broad(path: str, real: Resolve = os.path.realpath) -> bool:
-    """Check if a folder holds all that somebody has: its home, or what lies above it."""
-    return f"{real(os.path.expanduser('~'))}/".startswith(f"{real(path).rstrip('/')}/")
-
-
-_PATHS = re.compile(r"/[^\s'\"=:;,()<>|&`$]+")
-
-
-def _named_paths(words: Sequence[str], env: Mapping[str, str]) -> Iterator[str]:
-    """Paths that are there and stand in the words or the variables of a command."""
-    texts = [
-        *words,
-        *(value for name, value in env.items() if name not in ("PATH", "HOME", "TMPDIR", "COPPICE_FOLDER")),
-    ]
-    for text in texts:
-        for path in {text, *_PATHS.findall(text), *_split(text)}:
-            if os.path.isabs(path) and not _is_in(path, _KERNEL) and os.path.exists(path):
-                yield from _python_behind(path)
-                yield os.path.abspath(path).replace("//", "/", 1)  # two slashes at the beginning may stay two
-
-
-def _split(text: str) -> list[str]:
-    with suppress(ValueError):
-        return shlex.split(text)
-    return []
-
-
-@lru_cache(maxsize=1)
-def _system_secrets() -> tuple[str, ...]:
-    """Files of the system that are not for everybody: whoever is root inside could read them; and our own key."""
-    found = ["/etc/ssl/private", "/etc/ssh", key_path()]
-    with suppress(OSError), os.scandir("/etc") as entries:
-        found += [each.path for each in entries if not each.is_symlink() and not each.stat().st_mode & 0o004]
-    return tuple(path for path in found if os.access(path, os.R_OK) or os.access(path, os.X_OK))
-
-
-def visible_path(path: str) -> str:
-    """A path of `visible:` as a command sees it: `~/…` is in our HOME, others begin at the project."""
-    return os.path.abspath(os.path.expanduser(path))
-
-
-READ, WRITE, HIDE, OWN = "read", "write", "hide", "own"
-_RANKS = (READ, HIDE, OWN, WRITE)  # of a path that is several of these, the last counts
-
-
-def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    """Rights of a command to each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
-    project, home, real = os.getcwd(), env.get("HOME", ""), cache(os.path.realpath)  # many are asked for again
-    programs = (*_program_folders(env.get("PATH", "")), *_program_files(words[0], env))
-    own = [real(path) for path in cage.writable]
-    named = [*dict.fromkeys((*programs, *_named_paths(words, env)))]
-    named = [path for path in named if not _is_broad(path, real) and not _is_in(path, own, real)]
-    hidden = [*cage.hidden, *_system_secrets(), *(f"{project}/{name}" for name in ("runs", ".git", ".env"))]
-    hidden = [real(path) for path in hidden if os.path.lexists(path)]
-    sealed = [real(path) for path in cage.hidden]
-    runs = f"{real(project)}/runs/"
-    wanted = [
-        (READ, path)
-        for path in named
-        if path in programs or not _is_in(path, hidden, real) or _is_of_run(real(path), runs)
-    ]
-    wanted += [(READ, path) for path in cage.visible if not _is_in(path, sealed, real) and os.path.lexists(path)]
-    wanted += [(HIDE, path) for path in hidden]
-    wanted += [(OWN, path) for path in ("/tmp", "/var/tmp", "/dev/shm", home) if os.path.isabs(path) and path != "/"]
-    wanted += [(WRITE, path) for path in cage.writable]
-    found: dict[str, str] = {}
-    for how, path in wanted:
-        for each in {os.path.normpath(path), real(path)}:
-            found[each] = max(how, found.get(each, READ), key=_RANKS.index)
-    return _without_repetition(dict(sorted(found.items(), key=lambda pair: (pair[0].count("/"), pair[0]))))
-
-
-def _is_of_run(real: str, runs: str) -> bool:
-    """Check if a path is of a run, and more than all of it: who writes a spec may name such a one."""
-    return real.startswith(runs) and "/" in real.removeprefix(runs).strip("/") and not real.startswith(f"{runs}.")
-
-
-def _is_in(path: str, folders: Iterable[str], real: Resolve = os.path.realpath) -> bool:
-    place = f"{real(path)}/"
-    return any(place.startswith(f"{folder}/") for folder in folders)
-
-
-def _without_repetition(found: Mapping[str, str]) -> dict[str, str]:
-    """The same without what the folder around it says already; nothing is hidden where nothing is seen."""
-    kept: dict[str, str] = {}
-    for path, how in found.items():
-        above = os.path.dirname(path)
-        while len(above) > 1 and above not in kept:
-            above = os.path.dirname(above)
-        around = kept.get(above, "")
-        if how == around or (how == HIDE and around in ("", OWN)):
-            continue
-        kept[path] = how
-    return kept
-
-
-def _program_files(program: str, env: Mapping[str, str]) -> Iterator[str]:
-    """The program behind a name on the PATH, and where it is installed."""
-    path = shutil.which(program, path=env.get("PATH", ""))
-    real = os.path.realpath(path) if path else ""
-    if path and real != path:
-        yield os.path.dirname(real)
-        yield from _installation(os.path.dirname(real))
+def _link_into_home(scratch: str, visible: Iterable[str]) -> None:
+    """Have what is visible of our HOME stand at its place in this one, where programs look for it."""
+    home = os.path.expanduser("~")
+    for path in visible:
+        if path.startswith(f"{home}/") and os.path.lexists(path):
+            place = f"{scratch}/{os.path.relpath(path, home)}"
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            if not os.path.lexists(place):
+                os.symlink(path, place)
 
 
 def _cage_environment(cage: Cage, env: Mapping[str, str]) -> dict[str, str]:
@@ -392,12 +289,21 @@ def _is_within(path: str, folder: str) -> bool:
 
 # --- Bubblewrap and Landlock.
 
+_SETTINGS = tuple(f"/proc/{name}" for name in ("sys", "fs", "driver", "scsi", "acpi", "dynamic_debug", "mtrr"))
+_NOBODY = "65534"  # has a name everywhere
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
 
 def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> list[str]:
     """The words that make the cage.  Mounts are in the order of depth, so that the deeper one counts."""
     unshared = [*UNSHARED, *(() if cage.network == FULL else ("--unshare-net",))]
     made = [bubblewrap().found, *unshared, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     made += ["--hostname", "coppice", "--proc", "/proc", "--dev", "/dev"]
+    if kernel.is_root() and not cage.nested:  # root inside owns what root owns: settings of the whole machine
+        made += ["--remount-ro", "/proc"]
+    elif kernel.is_root():
+        made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
+        made += ["--uid", _NOBODY, "--gid", _NOBODY]  # who is root in a namespace cannot make another within
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
     seen = seen_paths(cage, words, env)
     for path, how in seen.items():
@@ -427,6 +333,8 @@ def _landlock_rules(cage: Cage, words: Sequence[str], env: Mapping[str, str]) ->
             rules[path] = kernel.write_access()
         elif how == READ:
             rules |= dict.fromkeys(_beside(path, hidden), kernel.READ)
+    if seen.get(cage.folder) == READ:  # Python imports nothing from a folder that it cannot list
+        rules.setdefault(cage.folder, kernel.LIST)
     return rules
 
 

@@ -99,15 +99,16 @@ _NEEDS: Mapping[str, Callable[[], Primitive]] = {
 }
 
 
-def _missing(grade: str) -> str:
-    found = _NEEDS[grade]()
+def missing_for(grade: str) -> str:
+    """The cure for what a grade lacks here; empty if it can be had, as `plain` can everywhere."""
+    found = _NEEDS[grade]() if grade in _NEEDS else Primitive(grade)
     return "" if found.found else found.cure
 
 
 @lru_cache(maxsize=1)
 def strongest() -> str:
     """The strongest grade that this machine has, but for a judge."""
-    return next((grade for grade in (ISOLATED, LANDLOCK) if not _missing(grade)), PLAIN)
+    return next((grade for grade in (ISOLATED, LANDLOCK) if not missing_for(grade)), PLAIN)
 
 
 def resolve_grade(named: str, judged: bool = False) -> str:
@@ -125,7 +126,7 @@ def resolve_network(named: str, grade: str) -> str:
 
 def lacking(keys: CageKeys) -> str:
     """Why a cage cannot be had here as it is named, with the cure; empty if it can."""
-    if keys.is_named and (why := _missing(keys.sandbox)):
+    if keys.is_named and (why := missing_for(keys.sandbox)):
         return f"sandbox: {keys.sandbox} cannot be had here: {why}"
     grade = resolve_grade(keys.sandbox)
     if keys.network == LOCAL and grade == LANDLOCK:
@@ -136,13 +137,15 @@ def lacking(keys: CageKeys) -> str:
 
 
 def _next_text() -> str:
-    why = _missing(ISOLATED)
+    why = missing_for(ISOLATED)
     return f"see to it that isolated can be had: {why}" if why else "`sandbox: isolated`"
 
 
-def describe_auto(judged: bool) -> str:
-    """The grade that `auto` gives on this machine, and what the next one needs."""
+def describe_auto(judged: bool, can_be_judged: bool = True) -> str:
+    """The grade that `auto` gives on this machine, and what the next one needs, if there is one for such a command."""
     grade = resolve_grade(AUTO, judged)
+    if grade == ISOLATED and not can_be_judged:
+        return grade
     if grade == ISOLATED:
         return f"{grade}; trusted needs a judge apart: `answer:` and `judge:` in place of `run:`"
-    return grade if grade == TRUSTED else f"{grade}; isolated cannot be had here: {_missing(ISOLATED)}"
+    return grade if grade == TRUSTED else f"{grade}; isolated cannot be had here: {missing_for(ISOLATED)}"

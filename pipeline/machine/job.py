@@ -19,7 +19,8 @@ from pipeline.core.cages import CageKeys
 from pipeline.core.graph import Target
 from pipeline.core.outcome import DISK_FULL, Wait
 from pipeline.errors import UNAVAILABLE, writing
-from pipeline.machine.process import Environment, Exit, Processes, copy_redacted, has_ended, redact_text, unnamed_file
+from pipeline.machine.process import Environment, Exit, Processes, has_ended
+from pipeline.machine.redaction import copy_redacted, redact_text, unnamed_file
 
 
 class _Worker(NamedTuple):

@@ -1,11 +1,11 @@
 """System calls of Linux by which a thread limits itself and all that it starts: Landlock, seccomp, capabilities.
 
 None of them can be taken back.  So each is done in a thread of its own, which starts the command and ends.  Where the
-system has none of this, `landlock_version` is 0 and `filter_program` empty."""
+system has none of this, `landlock_version` is 0 and `filter_program` empty.  ctypes is imported with the first call:
+who only asks what is going to be done makes none."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from struct import pack
 from threading import Thread
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    import ctypes
 
 T = TypeVar("T")
 
@@ -22,11 +25,11 @@ _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _ASK_VERSION, _BENEATH = 1, 1
 _LEAST = 2  # before that nothing could be renamed from folder to folder
 _WITH_TRUNCATE, _WITH_SCOPES = 3, 6
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_EXECUTE, _WRITE_FILE, _READ_FILE, LIST, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
 _IN_FOLDERS = 0b1_1111_1111_0000  # making, removing and moving files, folders, links, pipes, sockets, devices
 _LINK_ELSEWHERE = 1 << 13
 _ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1  # only to whoever is restricted by the same rules, or started by such
-READ = _EXECUTE | _READ_FILE | _READ_FOLDER
+READ = _EXECUTE | _READ_FILE | LIST
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 
 
@@ -35,8 +38,8 @@ def landlock_version() -> int:
     """Version of Landlock; 0 when there is none that would do."""
     if sys.platform != "linux":
         return 0
-    found = _libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
-    return int(found) if found >= _LEAST else 0
+    found = _call(_CREATE, None, 0, _ASK_VERSION)
+    return found if found >= _LEAST else 0
 
 
 def write_access() -> int:
@@ -51,7 +54,7 @@ def open_ruleset(rules: Mapping[str, int]) -> int:
     Where the kernel can tell, other processes cannot be sent signals, nor reached by abstract sockets."""
     scopes = _ABSTRACT_SOCKETS | _SIGNALS if landlock_version() >= _WITH_SCOPES else 0
     what = pack("=QQQ", write_access(), 0, scopes) if scopes else pack("=Q", write_access())
-    fd = _syscall(_CREATE, what, ctypes.c_size_t(len(what)), ctypes.c_uint32(0))
+    fd = _syscall(_CREATE, what, len(what), 0)
     try:
         for path, access in rules.items():
             _allow(fd, path, access)
@@ -69,7 +72,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     try:
         if not os.path.isdir(f"/proc/self/fd/{fd}"):
             access &= _OF_FILES
-        _syscall(_ADD, ctypes.c_int(ruleset), ctypes.c_int(_BENEATH), pack("=Qi", access, fd), ctypes.c_uint32(0))
+        _syscall(_ADD, ruleset, _BENEATH, pack("=Qi", access, fd), 0)
     finally:
         os.close(fd)
 
@@ -84,19 +87,30 @@ class _Machine(NamedTuple):
 
 _EVERYWHERE = {"pidfd_getfd": 438, "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427}
 _EVERYWHERE |= {"open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433}
-_EVERYWHERE |= {"clone3": 435, "mount_setattr": 442}
+_EVERYWHERE |= {"clone3": 435, "mount_setattr": 442, "openat2": 437, "fchmodat2": 452}
 _X86 = {"ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312, "keyctl": 250, "add_key": 248}
 _X86 |= {"request_key": 249, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "kexec_load": 246}
 _X86 |= {"kexec_file_load": 320, "init_module": 175, "finit_module": 313, "delete_module": 176, "syslog": 103}
 _X86 |= {"open_by_handle_at": 304, "fanotify_init": 300, "mount": 165, "umount2": 166, "pivot_root": 155}
 _X86 |= {"unshare": 272, "setns": 308, "chroot": 161, "clone": 56, "ioctl": 16, "socket": 41, "shmget": 29}
-_X86 |= {"msgget": 68, "semget": 64, "mq_open": 240, "iopl": 172, "ioperm": 173, "modify_ldt": 154}
+_X86 |= {"msgget": 68, "semget": 64, "mq_open": 240, "iopl": 172, "ioperm": 173, "modify_ldt": 154, "prlimit64": 302}
+_X86 |= {
+    "chmod": 90,
+    "fchmod": 91,
+    "fchmodat": 268,
+    "creat": 85,
+    "open": 2,
+    "openat": 257,
+    "mknod": 133,
+    "mknodat": 259,
+}
 _ARM = {"ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "kcmp": 272, "keyctl": 219, "add_key": 217}
 _ARM |= {"request_key": 218, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282, "kexec_load": 104}
 _ARM |= {"kexec_file_load": 294, "init_module": 105, "finit_module": 273, "delete_module": 106, "syslog": 116}
 _ARM |= {"open_by_handle_at": 265, "fanotify_init": 262, "mount": 40, "umount2": 39, "pivot_root": 41}
 _ARM |= {"unshare": 97, "setns": 268, "chroot": 51, "clone": 220, "ioctl": 29, "socket": 198, "shmget": 194}
-_ARM |= {"msgget": 186, "semget": 190, "mq_open": 180}
+_ARM |= {"msgget": 186, "semget": 190, "mq_open": 180, "prlimit64": 261}
+_ARM |= {"fchmod": 52, "fchmodat": 53, "openat": 56, "mknodat": 33}
 _MACHINES = {
     "x86_64": _Machine(0xC000003E, {**_X86, **_EVERYWHERE}),
     "aarch64": _Machine(0xC00000B7, {**_ARM, **_EVERYWHERE}),
@@ -110,6 +124,11 @@ _NAMESPACES = "mount umount2 pivot_root unshare setns chroot open_tree move_moun
 _NAMESPACES += " mount_setattr"
 # Memory that outlives its processes, where no namespace ends with them.
 _LASTING = "shmget msgget semget mq_open"
+# Calls that give a file its mode, and which of their arguments it is; of some, where the flags are that say so.
+_MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "open": 2, "openat": 3, "mknod": 1}
+_MODES |= {"mknodat": 2}
+_FLAGS = {"open": 1, "openat": 2}
+_CREATING, _AS_OTHERS = 0o100 | 0o20000000, 0o6000  # with O_TMPFILE; set-user-ID and set-group-ID
 _X32 = 0x40000000  # another numbering of the same calls
 _NEW_NAMESPACE = 0x7E020000  # flags of clone
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # ioctls that type into the terminal
@@ -124,7 +143,8 @@ _NUMBER, _AUDIT, _FIRST_ARGUMENT = 0, 4, 16  # places in what is told of a call
 def filter_program(families: Iterable[int], nested: bool = False, lasting: bool = True) -> bytes:
     """The filter of a command that may open sockets of these families; empty for a processor that we do not know.
 
-    `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, too."""
+    `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, and limits for other
+    processes, which it only sees where it has no namespaces."""
     machine = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
     if machine is None:
         return b""
@@ -136,6 +156,13 @@ def filter_program(families: Iterable[int], nested: bool = False, lasting: bool 
     if not nested:  # flags of clone3 are out of the filter's sight: without it, programs use clone
         code += [_step(_EQUAL, machine.numbers["clone3"], 0, 1), _fail(_ENOSYS)]
         code += _of_call(machine.numbers["clone"], [_argument(0), _step(_ANY_BIT, _NEW_NAMESPACE, 0, 1), _fail(_EPERM)])
+    for name, place in _MODES.items():
+        if name in machine.numbers:
+            code += _of_call(machine.numbers[name], _mode_steps(place, _FLAGS.get(name)))
+    code += _of_call(machine.numbers["openat2"], [_fail(_ENOSYS)])  # whose mode is out of sight: programs use openat
+    if not lasting:
+        others = [_argument(0), _step(_EQUAL, 0, 1, 0), _fail(_EPERM)]
+        code += _of_call(machine.numbers["prlimit64"], others)
     typing = [_argument(1), _step(_EQUAL, _TIOCSTI, 1, 0), _step(_EQUAL, _TIOCLINUX, 0, 1), _fail(_EPERM)]
     code += _of_call(machine.numbers["ioctl"], typing)
     code += _of_call(machine.numbers["socket"], _socket_steps({*families}))
@@ -150,6 +177,14 @@ def _socket_steps(families: set[int]) -> list[bytes]:
     if INET in families:
         steps += [_step(_EQUAL, _NETLINK, 0, 3), _argument(2), _step(_EQUAL, 0, 0, 1), _step(_RETURN, _ALLOW)]
     return [*steps, _fail(_EACCES)]
+
+
+def _mode_steps(mode: int, flags: int | None) -> list[bytes]:
+    """Steps for a call that gives a file a mode: no program that runs as its owner, whoever starts it."""
+    steps = [_argument(mode), _step(_ANY_BIT, _AS_OTHERS, 0, 1), _fail(_EPERM)]
+    if flags is None:
+        return steps
+    return [_argument(flags), _step(_ANY_BIT, _CREATING, 0, len(steps)), *steps]
 
 
 def _of_call(number: int, steps: list[bytes]) -> list[bytes]:
@@ -203,11 +238,9 @@ def run_limited(
         if ruleset is not None or program:
             _prctl(_NO_NEW_PRIVILEGES, 1)
         if ruleset is not None:
-            _syscall(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+            _syscall(_RESTRICT, ruleset, 0)
         if program:
-            steps = ctypes.create_string_buffer(program, len(program))
-            address = pack("@HP", len(program) // 8, ctypes.addressof(steps))
-            _prctl(_SECCOMP, _FILTER, ctypes.cast(ctypes.create_string_buffer(address), ctypes.c_void_p))
+            _install_filter(program)
         return do()
 
     def run() -> None:
@@ -224,25 +257,47 @@ def run_limited(
     return ended[0]
 
 
-def _prctl(option: int, value: int, more: object = None, ignored: bool = False) -> None:
-    zero = ctypes.c_ulong(0)
-    more = zero if more is None else more
-    if _libc().prctl(ctypes.c_int(option), ctypes.c_ulong(value), more, zero, zero) and not ignored:
+def _install_filter(program: bytes) -> None:
+    import ctypes
+
+    steps = ctypes.create_string_buffer(program, len(program))
+    address = pack("@HP", len(program) // 8, ctypes.addressof(steps))
+    _prctl(_SECCOMP, _FILTER, address)
+
+
+def _prctl(option: int, value: int, more: bytes | int = 0, ignored: bool = False) -> None:
+    if _libc().prctl(*_arguments(option, value, more, 0, 0)) and not ignored:
         raise _error("prctl")
+
+
+def _syscall(call: int, *words: bytes | int | None) -> int:
+    found = _call(call, *words)
+    if found < 0:
+        raise _error("Landlock")
+    return found
+
+
+def _call(call: int, *words: bytes | int | None) -> int:
+    """The result of a system call; below 0 if it failed."""
+    return int(_libc().syscall(*_arguments(call, *words)))
+
+
+def _arguments(*words: bytes | int | None) -> list[object]:
+    """Arguments of a C function that takes any: each number is as wide as a register."""
+    import ctypes
+
+    return [ctypes.c_long(word) if isinstance(word, int) else word for word in words]
 
 
 @lru_cache(maxsize=1)
 def _libc() -> ctypes.CDLL:
+    import ctypes
+
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _syscall(call: int, *words: object) -> int:
-    found = _libc().syscall(ctypes.c_long(call), *words)
-    if found < 0:
-        raise _error("Landlock")
-    return int(found)
-
-
 def _error(what: str) -> OSError:
+    import ctypes
+
     number = ctypes.get_errno()
     return OSError(number, f"{what}: {os.strerror(number)}")

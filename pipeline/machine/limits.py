@@ -194,6 +194,13 @@ def _hierarchies() -> tuple[_Hierarchy, ...]:
     return tuple(found) if held else ()
 
 
+def describe_groups() -> str:
+    """Limits on a whole tree of processes that the kernel keeps by groups that we may make, in words; empty if none."""
+    versions = {bool(place.memory and place.tasks) + 1 for place in _hierarchies()}
+    held = [name for name in ("memory", "tasks") if any(getattr(place, name) for place in _hierarchies())]
+    return f"version {max(versions)}: {', '.join(held)}" if held else ""
+
+
 def _places() -> Iterator[tuple[str, str, str]]:
     """Our own group in each hierarchy that counts memory or tasks, with the names of its limits."""
     try:
@@ -289,16 +296,24 @@ class Group:
     def holds_tasks(self) -> bool:
         return any(place.tasks for place in self._folders.values())
 
-    @property
-    def doors(self) -> list[str]:
-        """Files by which a process joins."""
-        return [f"{folder}/cgroup.procs" for folder in self._folders]
+    # A command stops first of all, until it is in its groups.  It gets no way in, by which it could draw others in.
+    waiting_shell = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
 
-    @property
-    def joining_shell(self) -> list[str]:
-        """Words before those of a command: a shell that joins the groups and becomes the command."""
-        joins = "".join(f"echo $$ >'{door}' && " for door in self.doors)
-        return ["/bin/sh", "-c", f'{joins}exec "$@"', "sh"]
+    def admit(self, start: Callable[[], Popen[bytes]]) -> Popen[bytes]:
+        """Start a command behind the waiting shell, and let it go on as a member."""
+        child = start()
+        try:
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            with suppress(ProcessLookupError):  # killed meanwhile
+                for folder in self._folders:
+                    with open(f"{folder}/cgroup.procs", "w", encoding="utf-8") as door:
+                        door.write(str(child.pid))
+                os.kill(child.pid, signal.SIGCONT)
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        return child
 
     def reached(self, limits: CageLimits) -> str:
         """The limit that the kernel enforced, in words; empty if none."""
@@ -371,6 +386,7 @@ class Watch:
         if self.limits.output is None:
             return ""
         free = self._free_bytes()
+        self._free = max(self._free, free)  # others free some meanwhile, behind which nothing may hide
         if self._free - free < min(_GROWTH, self.limits.output):
             return ""
         self._free = free

@@ -14,20 +14,19 @@ from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
-from pipeline.core.cages import CAGE, FULL, PLAIN, CageKeys
+from pipeline.core.cages import CAGE, FULL, LANDLOCK, PLAIN, CageKeys
 from pipeline.errors import cut_text
-from pipeline.machine.cage import Cage, visible_path
+from pipeline.machine.cage import Cage
 from pipeline.machine.failures import describe_exit, lacking_room
 from pipeline.machine.grades import resolve_grade
-from pipeline.machine.limits import CageLimits, default_limits, make_limits
+from pipeline.machine.limits import default_limits, make_limits
 from pipeline.machine.process import (
     BuildStopping,
     Exit,
-    copy_redacted,
-    redact_text,
     set_variables,
-    unnamed_file,
 )
+from pipeline.machine.redaction import copy_redacted, redact_text, unnamed_file
+from pipeline.machine.visibility import visible_path
 from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.clients import CODER, NETWORK, RECIPES, Invocation, Reading, invocation_of
 from pipeline.models.complaints import (
@@ -107,9 +106,9 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
 def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a client by its recipe, and remove what it leaves in the working folder."""
     recipe = RECIPES[backend["backend"]]
-    caged = resolve_grade(cage_keys(backend).sandbox) != PLAIN
+    boxes = resolve_grade(cage_keys(backend).sandbox) != LANDLOCK
     variables = set_variables((*recipe.keys, *recipe.urls, *recipe.scratch, *NETWORK))
-    call = invocation_of(backend, question.role, caged, variables)
+    call = invocation_of(backend, question.role, boxes, variables)
     before = _litter(question.folder, call)
     try:
         printed = _run(backend, call, question, desk)
@@ -200,17 +199,22 @@ def cage_keys(backend: BackendKeys) -> CageKeys:
     return CageKeys.of(backend.get(CAGE, {}))
 
 
-def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, scratch: str) -> Cage:
-    """The cage of a program that is asked: its working folder and the call's own, a network, and where it has no key in
-    its environment, the files of its login."""
+def held_cage(backend: BackendKeys) -> tuple[str, str]:
+    """The grade and the network that a program has here; empty of a backend that is none."""
+    if backend["backend"] not in PROGRAMS:
+        return "", ""
     keys = cage_keys(backend)
     grade = resolve_grade(keys.sandbox)
-    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
+    return grade, FULL if grade == PLAIN else keys.network or FULL
+
+
+def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, scratch: str) -> Cage:
+    """The cage of a program that is asked: its working folder and the call's own, a network, and its files in HOME."""
+    keys, (grade, network) = cage_keys(backend), held_cage(backend)
+    limits = make_limits(keys.limits, default_limits())
     folder = os.path.realpath(question.folder)
-    logins = () if any(os.environ.get(name) for name in call.passed) else call.logins
-    visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *logins)))
+    visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *call.visible)))
     visible = (*visible, *desk.visible)
-    network = FULL if grade == PLAIN else keys.network or FULL
     return Cage(grade, network, limits, folder, (folder, scratch), visible, desk.hidden, nested=True)
 
 

@@ -20,7 +20,10 @@ CALLS_FILE = "calls.jsonl"
 RETIRED = "calls-"
 ASKED_FILE = "asked.log"  # not *.jsonl: a recording is searched for calls in those
 _NO_CALL = "not a recorded call; mend the line or remove it"
-_TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error", "partial")
+_TEXTS = (
+    "key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error", "partial", "sandbox",
+    "network",
+)  # fmt: skip
 FIELD_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": int}
 
 
@@ -28,7 +31,8 @@ class Call(NamedTuple):
     """A call that has ended.  `patch`: a coder's change, in base64.  `exit` is 0 for an answer; else `error` says why.
 
     It is NOT_NOW where the service was at fault: the cost counts, and it is nobody's failure.  `partial` and `left_out`
-    are those of the answer, and are written only where there are any."""
+    are those of the answer, and are written only where there are any; so are `sandbox` and `network`, the cage that a
+    program was asked in."""
 
     key: str
     role: str
@@ -44,6 +48,8 @@ class Call(NamedTuple):
     error: str
     partial: str = ""
     left_out: tuple[str, ...] = ()
+    sandbox: str = ""
+    network: str = ""
 
     @property
     def is_settled(self) -> bool:

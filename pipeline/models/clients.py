@@ -30,11 +30,11 @@ class Reading(NamedTuple):
 class Recipe(NamedTuple):
     """`run`: the words for all roles; `model`: before the model's name; then those for a coder or another role.
 
-    `caged`: in place of these where we confine the client ourselves.  `last_words`: after all others.  `settings`:
+    `unboxed`: in place of these where a sandbox of its own cannot start.  `last_words`: after all others.  `settings`:
     words that depend on the variables.  `options`: keys of the role that have an option.  `home_with_key`: variables
     set to a scratch folder with `files` when another one, a key, is set.  `scratch`: variables set to a path in the
-    scratch folder, unless the role has them.  `litter`: files left in the working folder.  `logins`: where it keeps who
-    is logged in, for those without a key."""
+    scratch folder, unless the role has them.  `litter`: files left in the working folder.  `config`: its settings in
+    HOME.  `logins`: where it keeps who is logged in, for those without a key."""
 
     run: tuple[str, ...]
     model: str
@@ -43,7 +43,7 @@ class Recipe(NamedTuple):
     read: Callable[[str, str | None], Reading]
     keys: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
-    caged: tuple[str, ...] | None = None
+    unboxed: tuple[str, ...] | None = None
     last_words: tuple[str, ...] = ()
     settings: Callable[[Mapping[str, str]], Sequence[str]] = lambda _: ()
     options: Mapping[str, str] = {}
@@ -52,13 +52,14 @@ class Recipe(NamedTuple):
     scratch: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     litter: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
     logins: tuple[str, ...] = ()
 
 
 class Invocation(NamedTuple):
     """A program as it is started: words with names in braces, and its environment.
 
-    `passed`: our variables that hold keys; `plain`: those that do not; `logins`: files in place of keys.  `places`:
+    `passed`: our variables that hold keys; `plain`: those that do not; `visible`: its files in HOME.  `places`:
     variables set to a path in its scratch folder, where `files` lie; `litter`: what it leaves in its work."""
 
     run: Sequence[str]
@@ -68,7 +69,7 @@ class Invocation(NamedTuple):
     files: Mapping[str, str] = {}
     litter: Sequence[str] = ()
     plain: Sequence[str] = ()
-    logins: Sequence[str] = ()
+    visible: Sequence[str] = ()
 
 
 # Ways to the network, which any client may need.
@@ -192,14 +193,15 @@ def _read_aider(printed: str, _written: str | None) -> Reading:
 _CODEX_KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
 
 
-def _codex_server(variables: Mapping[str, str]) -> Sequence[str]:
-    """Words for the server of OPENAI_BASE_URL: Codex reads none from the environment."""
+def _codex_settings(variables: Mapping[str, str]) -> Sequence[str]:
+    """Words that keep its key from its tools, and for the server of OPENAI_BASE_URL, which it reads nowhere."""
+    keyless = ("-c", f"shell_environment_policy.exclude={json.dumps(_CODEX_KEYS)}")
     if not (url := variables.get("OPENAI_BASE_URL")):
-        return ()
+        return keyless
     key = next((name for name in _CODEX_KEYS if variables.get(name)), "")
     parts = {"name": "coppice", "base_url": url, "wire_api": "responses", **({"env_key": key} if key else {})}
     setting = ", ".join(f"{name}={json.dumps(value)}" for name, value in parts.items())
-    return ("-c", f"model_providers.coppice={{{setting}}}", "-c", "model_provider=coppice")
+    return (*keyless, "-c", f"model_providers.coppice={{{setting}}}", "-c", "model_provider=coppice")
 
 
 _GEMINI_SETTINGS = {
@@ -207,6 +209,10 @@ _GEMINI_SETTINGS = {
     "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
     "privacy": {"usageStatisticsEnabled": False},
 }
+_OPENCODE_FILES = (
+    *("opencode.json", "opencode.jsonc", "config.json", "AGENTS.md", "agent", "agents"),
+    *("command", "commands", "mode", "modes", "plugin", "plugins", "skill", "skills", "tool", "tools"),
+)
 RECIPES: dict[str, Recipe] = {
     "claude": Recipe(
         ("claude", "-p", "--output-format", "json", "--no-session-persistence"),
@@ -218,6 +224,7 @@ RECIPES: dict[str, Recipe] = {
         ("ANTHROPIC_BASE_URL",),
         options={"max_turns": "--max-turns", "max_usd": "--max-budget-usd"},
         env={"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        config=("~/.claude/settings.json",),
         logins=("~/.claude/.credentials.json",),
     ),
     "codex": Recipe(
@@ -228,10 +235,11 @@ RECIPES: dict[str, Recipe] = {
         _read_codex,
         _CODEX_KEYS,
         ("OPENAI_BASE_URL",),
-        caged=("--sandbox", "danger-full-access"),  # its own cannot start inside ours
+        unboxed=("--sandbox", "danger-full-access"),
         last_words=("-",),
-        logins=("~/.codex/auth.json", "~/.codex/config.toml"),
-        settings=_codex_server,
+        config=("~/.codex/config.toml",),
+        logins=("~/.codex/auth.json",),
+        settings=_codex_settings,
     ),
     "aider": Recipe(
         (
@@ -251,6 +259,8 @@ RECIPES: dict[str, Recipe] = {
         ("OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL", "OLLAMA_API_BASE"),
         env={"COLUMNS": "400"},  # it breaks lines at the width of the terminal
         litter=(".aider*",),
+        config=("~/.aider.conf.yml", "~/.aider.model.settings.yml", "~/.aider.model.metadata.json"),
+        logins=("~/.aider/oauth-keys.env",),
     ),
     "gemini": Recipe(
         ("gemini", "--output-format", "json", "--skip-trust"),
@@ -263,7 +273,11 @@ RECIPES: dict[str, Recipe] = {
         # With a key, a home of its own: it takes another server only if its settings say that there is a key.
         home_with_key={"GEMINI_CLI_HOME": "GEMINI_API_KEY"},
         files={".gemini/settings.json": json.dumps(_GEMINI_SETTINGS)},
-        logins=("~/.gemini/oauth_creds.json", "~/.gemini/settings.json", "~/.gemini/google_accounts.json"),
+        config=("~/.gemini/settings.json",),
+        logins=(
+            *("~/.gemini/oauth_creds.json", "~/.gemini/google_accounts.json", "~/.gemini/.env"),
+            "~/.config/gcloud/application_default_credentials.json",
+        ),
     ),
     "opencode": Recipe(
         ("opencode", "run", "--format", "json", "--title", "coppice"),  # a title of its own costs a call
@@ -277,14 +291,15 @@ RECIPES: dict[str, Recipe] = {
         # Two that start at once both make the tables of a new database, or meet its lock; logins are in another file.
         # Each call leaves 5 MB of a library in TMPDIR.
         scratch={"OPENCODE_DB": "opencode.db", "TMPDIR": "tmp"},
-        logins=("~/.local/share/opencode/auth.json", "~/.config/opencode"),
+        config=tuple(f"~/.config/opencode/{name}" for name in _OPENCODE_FILES),  # it writes into the folder
+        logins=("~/.local/share/opencode/auth.json",),
     ),
 }
 
 
-def invocation_of(keys: Mapping[str, Any], role: str, caged: bool, variables: Mapping[str, str]) -> Invocation:
-    """The client of a role as it is started.  `caged`: we confine it; `variables`: ours, as far as they are set, beside
-    which those of the role count."""
+def invocation_of(keys: Mapping[str, Any], role: str, boxes: bool, variables: Mapping[str, str]) -> Invocation:
+    """The client of a role as it is started.  `boxes`: a sandbox of its own can start; `variables`: ours, as far as
+    they are set, beside which those of the role count."""
     recipe, env, own_pass = RECIPES[keys["backend"]], keys.get("env", {}), keys.get("pass", ())
     variables = {**variables, **env}
     mode = recipe.for_coder if role == CODER else recipe.for_others
@@ -292,7 +307,7 @@ def invocation_of(keys: Mapping[str, Any], role: str, caged: bool, variables: Ma
     options += [recipe.model, keys["model"]] if "model" in keys else []
     for key, option in recipe.options.items():
         options += [option, f"{keys[key]:g}"] if key in keys else []
-    run = [*recipe.run, *(recipe.caged if caged and recipe.caged else mode), *map(_literal, options)]
+    run = [*recipe.run, *(mode if boxes or recipe.unboxed is None else recipe.unboxed), *map(_literal, options)]
     homes = {name: "" for name, key in recipe.home_with_key.items() if variables.get(key)}
     given = {*env, *(name for name in own_pass if variables.get(name))}
     scratch = {name: path for name, path in recipe.scratch.items() if name not in given}
@@ -304,7 +319,7 @@ def invocation_of(keys: Mapping[str, Any], role: str, caged: bool, variables: Ma
         recipe.files if homes else {},
         recipe.litter,
         tuple(name for name in (*recipe.urls, *NETWORK) if name not in env),
-        recipe.logins,
+        (*recipe.config, *(() if any(variables.get(name) for name in recipe.keys) else recipe.logins)),
     )
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from pipeline.machine.failures import lacking_room
-from pipeline.machine.process import redact_text
+from pipeline.machine.redaction import redact_text
 from pipeline.models.complaints import NO_COMPLAINT, REFUSAL_STATUS, parse_json, service_complaint
 from pipeline.models.contract import (
     FREE,

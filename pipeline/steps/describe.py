@@ -8,7 +8,10 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline import spec_fields as fields
+from pipeline.core.cages import CageKeys, cages_in
 from pipeline.core.graph import Target
+from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
 from pipeline.store.files import files_by_port
 
@@ -20,7 +23,17 @@ def describe(target: Target) -> Mapping[str, Sequence[str]]:
     arguments = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in params.get("with", {}).items()]
     env = [f"{name}={value}" for name, value in params.get("env", {}).items()]
     env += (f"{name} (passed through)" for name in params.get("pass", ()))
-    return {"run": [*_command(target)], "call": call, "with": arguments, "env": env}
+    cage = [*map(_cage, cages_in(params.get(LIMITS, {})))]
+    return {"run": [*_command(target)], "call": call, "with": arguments, "env": env, **(cage[0] if cage else {})}
+
+
+def _cage(keys: CageKeys) -> dict[str, Sequence[str]]:
+    from pipeline.machine.limits import amount  # here: it loads what starts processes
+
+    sizes = {field.key for field in fields.LIMITS if field.read is fields.SIZE}
+    limits = [f"{name}: {amount(most) if name in sizes else f'{most:g}'}" for name, most in keys.limits.items()]
+    words = {"sandbox": keys.sandbox, "network": keys.network}
+    return {**{name: [word] for name, word in words.items() if word}, "limits": limits, "visible": keys.visible}
 
 
 def _command(target: Target) -> Iterator[str]:

@@ -9,14 +9,15 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pipeline import spec_fields as fields
+from pipeline.core.cages import FULL, ISOLATED, PLAIN, TRUSTED, CageKeys
 from pipeline.core.graph import Limits, pattern_error
 from pipeline.core.templates import Template, TemplateError, parse_shell_template, parse_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table, checked_name, read_template
+from pipeline.spec_fields import Field, Reader, Table, Values, checked_name, read_template
 from pipeline.steps.spec.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
 
 
@@ -167,7 +168,8 @@ def read(item: Item, name: str) -> StepsSpec:
     top = SPEC.read(item, "spec", "")
     most, rooms, env = top["max_targets"], top["rooms"] or {}, top["env"]
     seen: dict[int, Matrix] = {}
-    steps = tuple(_step(n, v, env, rooms, most, seen) for n, v in top["steps"])
+    run = _RunKeys(env, rooms, fields.read_cage(top, grade=PLAIN), most)
+    steps = tuple(_step(n, v, run, seen) for n, v in top["steps"])
     if not steps:
         top.wrong("steps", "steps: there is none; name one, with `run:` and `writes:`")
     for step in steps:
@@ -176,7 +178,16 @@ def read(item: Item, name: str) -> StepsSpec:
     return StepsSpec(name, steps, rooms, top["store"], most)
 
 
-def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, seen: dict[int, Matrix]) -> Step:
+class _RunKeys(NamedTuple):
+    """Keys of the spec that hold for all of its steps."""
+
+    env: Env
+    rooms: dict[str, int]
+    cage: CageKeys
+    most: int
+
+
+def _step(name: str, item: Item, run: _RunKeys, seen: dict[int, Matrix]) -> Step:
     checked_name(name, item, "steps")
     what = f"step {name}"
     keys = STEP.read(item, what)
@@ -188,13 +199,9 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
     if "for" in keys:  # steps that share their rows by an alias have them read once
         columns, place = keys["for"], id(keys["for"].node)
         read_columns = _rows if columns.is_list else _crossed
-        matrix = seen[place] = seen.get(place) or read_columns(columns, f"{what}: for", most)
-    if "env" in keys:
-        own = keys["env"]
-        fixed = {n: v for n, v in {**env.fixed, **own.fixed}.items() if n not in own.passed}
-        env = Env(fixed, tuple(sorted({*env.passed, *own.passed} - {*fixed})))
+        matrix = seen[place] = seen.get(place) or read_columns(columns, f"{what}: for", run.most)
     argv, shell = keys["run"]
-    room = (_room(keys["room"], what, rooms),) if "room" in keys else ()
+    room = (_room(keys["room"], what, run.rooms),) if "room" in keys else ()
     step = Step(
         name=name,
         keys=keys,
@@ -205,12 +212,41 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         arguments=keys["with"],
         reads=keys["reads"],
         writes=keys["writes"],
-        env=env,
+        env=_env_within(keys["env"], run.env) if "env" in keys else run.env,
         limits=Limits(keys["timeout"], keys["retries"], room, exclusive=keys["exclusive"]),
         by_content=keys["by_content"],
+        cage=_cage(keys, run.cage),
     )
     check_names(step)
     return step
+
+
+def _env_within(own: Env, outer: Env) -> Env:
+    """The environment of a step, with what the spec says for all where the step says nothing."""
+    fixed = {n: v for n, v in {**outer.fixed, **own.fixed}.items() if n not in own.passed}
+    return Env(fixed, tuple(sorted({*outer.passed, *own.passed} - {*fixed})))
+
+
+def _cage(keys: Values, outer: CageKeys) -> CageKeys:
+    """The cage of a command.  Calls of functions have none: they share a process of ours."""
+    if "call" in keys:
+        _check_call(keys, outer)
+        return CageKeys()
+    cage = fields.read_cage(keys, outer, PLAIN)
+    return cage._replace(sandbox=ISOLATED) if cage.sandbox == TRUSTED else cage  # nothing judges a step
+
+
+def _check_call(keys: Values, outer: CageKeys) -> None:
+    """Refuse a call that is to be held by something, by a word of its own or of the whole spec."""
+    why = "a function runs in a process of Coppice, which nothing can hold; use `run:`"
+    for key in fields.CAGE_FIELDS:
+        if keys[key] not in (None, PLAIN, FULL):
+            keys.wrong(key, f"{key}: {why}, or drop `{key}:`")
+    inherited = {"sandbox": outer.sandbox not in ("", PLAIN), "limits": bool(outer.limits)}
+    if held := [key for key, is_there in inherited.items() if is_there]:
+        freed = {"sandbox": PLAIN, **({"network": FULL} if outer.network not in ("", FULL) else {})}
+        if lacking := " and ".join(f"`{key}: {word}`" for key, word in freed.items() if keys[key] != word):
+            keys.wrong("call", f"call: `{held[0]}:` of the spec is for it too, and {why}, or add {lacking}")
 
 
 def _reads(item: Item, what: str) -> dict[str, tuple[File | Gather, ...]]:
@@ -301,6 +337,7 @@ _VALUES = fields.any_of(
 )
 _ROW = fields.names_of(fields.TEXT.schema, *FILES, least=1)
 MATRIX = fields.any_of(fields.names_of(_VALUES, *FILES), fields.list_of(_ROW, minItems=1))
+_CALL_IS_PLAIN = {"sandbox": {"const": PLAIN}, "network": {"const": FULL}, "limits": False, "visible": False}
 STEP = Table(
     Field("run", Reader(_run, fields.COMMAND_SCHEMA), default=(None, None), without="this", help=
           "a command: a list of words, or one line for `/bin/sh`"),
@@ -320,7 +357,8 @@ STEP = Table(
           "`true`: it times things, so it runs alone: beside nothing else of its build, nor beside what is exclusive "
           "in other builds of the same user on this machine"),
     Field("by_content", fields.BOOLEAN, "`true`: names of the inputs do not count, only their contents", False),
-    rules={"oneOf": [{"required": ["run"]}, {"required": ["call"]}]},
+    *fields.cage_fields("that of the spec", "that of the spec"),
+    rules={"oneOf": [{"required": ["run"]}, {"required": ["call"], "properties": _CALL_IS_PLAIN}]},
 )  # fmt: skip
 SPEC = Table(
     fields.kind_field("steps"),
@@ -329,6 +367,7 @@ SPEC = Table(
     Field("env", Reader(_env, fields.ENV_SCHEMA), "defaults for `env` of every step", Env({})),
     Field("rooms", Reader(_rooms, fields.names_of(fields.count(1).schema)),
           "name: how many targets at once, for steps that say `room: NAME`"),
+    *fields.cage_fields("`plain`", "`local` in a cage; under landlock `none`"),
     fields.STORE,
     Field("max_targets", fields.count(1), default=MAX_TARGETS, help=
           "a matrix that makes more is an error, since it is mostly an accident"),

@@ -1,15 +1,24 @@
-"""Stages of `kind: steps`: run a command, or call a Python function of the project."""
+"""Stages of `kind: steps`: run a command, in its cage if it has one, or call a Python function of the project."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
+from pipeline.core.cages import CAGE, PLAIN, CageKeys, cages_in
 from pipeline.core.graph import Target
+from pipeline.core.outcome import PROGRAM_MISSING
+from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
 from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.failures import describe_exit, describe_start_failure
-from pipeline.machine.job import Job, Stage, StageFailed
+from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
 from pipeline.machine.process import Exit
+
+if TYPE_CHECKING:
+    from pipeline.machine.cage import Cage
 
 
 def run_command(job: Job) -> None:
@@ -18,13 +27,65 @@ def run_command(job: Job) -> None:
     shell = None if "argv" in params else fill_shell_line(params["shell"], paths)
     command = fill_argv(params["argv"], paths) if shell is None else ["/bin/sh", "-c", shell]
     env = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
+    cage = command_cage(job) if LIMITS in params else None
     try:
         with exclusive_machine(job):
-            ended = job.processes.run(command, env, job.log, job.target.limits.timeout)
+            ended = job.processes.run(command, env, job.log, job.target.limits.timeout, cage=cage)
     except OSError as error:
         raise StageFailed(*describe_start_failure(error, command[0])) from error
+    if ended.fault:
+        raise StageOutage(f"{ended.fault}; build again", PROGRAM_MISSING)
+    if cage is not None and cage.is_walled:
+        _check_folders(job)
     if ended != Exit(0):
         raise StageFailed(*describe_exit(ended, job.target.limits.timeout))
+
+
+# Of so many files of a run each is shown by itself; of more, all that the run has made: each costs time.
+MOST_SHOWN = 100
+
+
+def command_cage(job: Job) -> Cage:
+    """The cage of a command: it sees the project without its runs, and what it reads; it writes beside its outputs."""
+    from pipeline.machine.cage import Cage  # here: most steps have none
+    from pipeline.machine.grades import resolve_grade, resolve_network
+    from pipeline.machine.limits import CageLimits, default_limits, make_limits
+    from pipeline.machine.visibility import visible_path
+
+    keys, project = CageKeys.of(job.target.params[LIMITS][CAGE]), os.getcwd()
+    grade = resolve_grade(keys.sandbox)
+    limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
+    output = os.path.abspath(os.path.commonpath(_output_folders(job)))
+    shown, hidden = _shown_paths(job)
+    visible = (project, *map(os.path.abspath, shown), *map(visible_path, keys.visible))
+    hidden = (*map(os.path.abspath, hidden), *filter(None, [job.store and os.path.abspath(job.store)]))
+    return Cage(grade, resolve_network(keys.network, grade), limits, project, (output,), visible, hidden)
+
+
+def _shown_paths(job: Job) -> tuple[Sequence[str], Sequence[str]]:
+    """The paths that a command is shown of what it reads; and what must be hidden in these."""
+    reads = [*chain(*job.reads.values())]
+    of_runs = [path for path in reads if path.startswith("runs/")]
+    if len(of_runs) <= MOST_SHOWN:
+        return reads, ()
+    runs = dict.fromkeys("/".join(path.split("/")[:2]) for path in of_runs)
+    return [*(path for path in reads if not path.startswith("runs/")), *runs], [f"{run}/.coppice" for run in runs]
+
+
+def _output_folders(job: Job) -> Sequence[str]:
+    return [*dict.fromkeys(os.path.dirname(path) for path in chain(*job.writes.values()))]
+
+
+def _check_folders(job: Job) -> None:
+    """Check that no folder of an output leads out of the cage now: what lies there would be taken for the output."""
+    for folder in _output_folders(job):
+        if os.path.realpath(folder) != os.path.join(os.path.realpath("."), folder):
+            raise StageFailed("it put something else in the place of a folder of its outputs", 1)
+
+
+def step_cages(target: Target) -> Iterable[CageKeys]:
+    """The cage of a target, if the spec names one; most have none, and there may be many of them."""
+    return cages_in(target.params[LIMITS]) if LIMITS in target.params else ()
 
 
 def call_function(job: Job) -> None:
@@ -58,6 +119,6 @@ def passed_variables(target: Target) -> Sequence[str]:
 
 
 STAGES: dict[str, Stage] = {
-    "run": Stage("run/1", run_command, own_folder=True, passed=passed_variables),
+    "run": Stage("run/1", run_command, own_folder=True, passed=passed_variables, cages=step_cages),
     "call": Stage("call/1", call_function, passed=passed_variables),
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from errno import ENAMETOOLONG
 
 from pipeline.errors import SpecError
 from pipeline.store import noop
@@ -25,10 +26,20 @@ def make_removable(path: str, look: Callable[[str, list[str], list[str]], object
             look(folder, inner, names)
         within |= folder != path and ".git" in map(str.lower, (*inner, *names))
         for name in inner:
-            below = f"{folder}/{name}"
-            if not os.path.islink(below) and (mode := os.lstat(below).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
-                os.chmod(below, stat.S_IMODE(mode) | stat.S_IRWXU)
+            _let_in(f"{folder}/{name}")
     return within
+
+
+def _let_in(folder: str) -> None:
+    """Make a folder readable and removable; not one whose path is too long for the system, though it is there."""
+    try:
+        mode = os.lstat(folder).st_mode
+    except OSError as error:
+        if error.errno != ENAMETOOLONG:
+            raise
+        return
+    if not stat.S_ISLNK(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(folder, stat.S_IMODE(mode) | stat.S_IRWXU)
 
 
 def walk_folders(

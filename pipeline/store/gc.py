@@ -79,7 +79,7 @@ def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], se
 
 
 def _damaged(store: Store) -> list[str]:
-    """What was set aside: files, and folders that stood where entries do."""
+    """Things that were set aside: files, and folders that stood where entries do."""
     folders = [path for path in _names(f"{store.folder}/damaged") if SHA.fullmatch(os.path.basename(path))]
     return [*{*_files(f"{store.folder}/damaged"), *folders}]
 

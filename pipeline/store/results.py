@@ -175,7 +175,7 @@ class Store:
             raise
 
     def refusals(self) -> str:
-        """What was there and not believed, in words; empty if there was no such thing."""
+        """Words for what was there and not believed; empty if there was no such thing."""
         if not self._refused:
             return ""
         counts = [f"{len(keys)} {why}" for why, keys in self._refused.items()]

@@ -17,6 +17,7 @@ from pipeline.core.text import plain_text, plural
 from pipeline.errors import SpecError, not_built
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
+from pipeline.tree.report.cages import cages_text
 from pipeline.tree.report.explain import (
     CheckExplanation,
     explain_assignment,
@@ -212,7 +213,7 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     record = Explanation(run, slot, targets).record(recipes(targets))
     records = RunRecords(run, planned_config(targets))
     entry = evaluation_entry(records, slot, {}) if slot in records.assigned_slots else {}
-    return record | {"best_config": entry.get("best_config")}
+    return record | {"best_config": entry.get("best_config"), "cages": entry.get("cages", {})}
 
 
 def explain_lines(explained: Mapping[str, Any]) -> list[str]:
@@ -226,6 +227,8 @@ def explain_lines(explained: Mapping[str, Any]) -> list[str]:
     if explained["best_config"]:
         best = BestConfig(**explained["best_config"])
         lines.append(f"  {best.text}; the parent's best is config {best.parent_config}")
+    if explained["cages"]:
+        lines.append(f"  held by a cage: {cages_text(explained['cages'])}")
     if explained["next"]:
         margin = explained["margin"]
         by = f"by {margin:.6g}" if margin else "as the better by its primary metric, or the earlier slot"

@@ -12,14 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+from pipeline.core.cages import AUTO, CAGE, CAGES, FULL, PLAIN, CageKeys
 from pipeline.core.graph import Target
+from pipeline.core.recipe import LIMITS
 from pipeline.core.text import duration, plural
 from pipeline.tree.rules.beam import COMPLETED, FAILED
 from pipeline.tree.rules.positions import SCORING_STAGES, RunLayout, depth_of, parse_slot
 from pipeline.tree.rules.prompts import DEFAULT_REPAIRS
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import load_if_intact
-from pipeline.tree.spec.roles import PAID_BACKENDS, is_price_unknown
+from pipeline.tree.spec.model import ANSWER, JUDGE
+from pipeline.tree.spec.roles import PAID_BACKENDS, PROGRAM_BACKENDS, is_price_unknown
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.evidence import FEWEST_BLOCKS
 
@@ -46,12 +49,49 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     yield from most_spent(targets, number)
     if past := _past_cost_text(params["run"]):
         yield f"so far: {past}"
+    if cages := [*_cages(targets)]:
+        yield f"sandbox: {_cages_text(cages)}"
     yield f"time: {_time_text(targets, params, number)}"
     yield f"verdicts: {_verdicts_text(params)}"
     if hindrance := _root_hindrance(targets):
         yield f"start: the build would stop at {params['run']}:root: {hindrance}"
     elif hindrance := _protect_hindrance(targets):
         yield f"start: the build would stop at {params['run']}:protected: {hindrance}"
+
+
+def _cages(targets: Sequence[Target]) -> Iterator[tuple[str, CageKeys]]:
+    """The cages that the spec asks for what one evaluation runs, by step or command, and by role that is a program."""
+    first = next(target.name for target in targets if target.stage in SCORING_STAGES).rpartition(".")[0]
+    own = {target.stage: target for target in targets if target.name.startswith(f"{first}.")}
+    for stage, name in (("test", "tests"), ("checks", "checks"), ("row", "sweep"), ("sweep", "sweep")):
+        if stage not in own or "dry" in own[stage].params:
+            continue
+        params = own[stage].params
+        limits = params.get(LIMITS, {})
+        parts = (ANSWER, JUDGE) if JUDGE in params else [each["name"] for each in params.get("checks", ())]
+        for part in parts:
+            yield part, CageKeys.of(limits.get(CAGES, {}).get(part, {}))._replace(judged=JUDGE in params)
+        if not parts and stage != "checks":
+            yield name, CageKeys.of(limits.get(CAGE, {}))
+    for name, role in _paid_roles(targets):
+        if role["backend"] in PROGRAM_BACKENDS:
+            keys = CageKeys.of(role.get(CAGE, {}))
+            yield name, keys._replace(network=keys.network or FULL)
+
+
+def _cages_text(cages: Sequence[tuple[str, CageKeys]]) -> str:
+    """The cages that would hold on this machine; where `auto` chooses, what the next grade needs."""
+    from pipeline.machine.grades import describe_auto, resolve_grade, resolve_network  # here: other kinds need none
+
+    found: dict[str, list[str]] = {}
+    for name, keys in cages:
+        grade = resolve_grade(keys.sandbox, keys.judged)
+        network = resolve_network(keys.network, grade)
+        found.setdefault(grade if grade == PLAIN else f"{grade}, network {network}", []).append(name)
+    text = "; ".join(f"{held} ({', '.join(names)})" for held, names in found.items())
+    free = [keys for _, keys in cages if keys.sandbox in ("", AUTO)]
+    _, _, lacks = describe_auto(any(keys.judged for keys in free)).partition("; ")
+    return f"{text}; {lacks}" if free and lacks else text
 
 
 def most_spent(targets: Sequence[Target], evaluations: int) -> Iterator[str]:

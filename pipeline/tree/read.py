@@ -175,7 +175,7 @@ def read(item: Item, name: str) -> TreeSpec:
     if "holdout" in top:
         measured, held = sweep.read_holdout(top["holdout"], measured, paired)
     _ = top["parallel_backend"]  # checked, and nothing else: there is one
-    shape, loop, tests = top.record(SearchShape), _caged_loop(top.record(Loop), cage), _read_tests(top, defaults)
+    shape, loop, tests = top.record(SearchShape), _caged_loop(top, cage), _read_tests(top, defaults)
     _check_truth(top.at("sweep"), measured, repo)
     sources, given = _given_ideas(name)
     spec: TreeSpec = top.record(
@@ -217,12 +217,15 @@ def _read_tests(top: Values, defaults: CommandDefaults) -> CheckoutCommand | Non
     return sweep.read_command(sweep.COMMAND.read(top["tests"], "tests"), "tests", sweep.COMMON_NAMES, defaults)
 
 
-def _caged_loop(loop: Loop, cage: CageKeys) -> Loop:
+def _caged_loop(top: Values, cage: CageKeys) -> Loop:
     """The loop with what the spec says of all that is started; network and paths are for what measures."""
-    outer = cage._replace(network="", visible=())
+    loop: Loop = top.record(Loop)
+    outer, places = cage._replace(network="", visible=()), dict(top.at("roles").pairs("roles"))
     roles: dict[str, Mapping[str, Any]] = {}
     for name, role in loop.roles.items():
         own = CageKeys.of(role.get(CAGE, {})).within(outer) if role["backend"] in PROGRAM_BACKENDS else CageKeys()
+        if why := fields.cage_mistake(own):
+            places[name].wrong(f"role {name}: network: {why}")
         roles[name] = {**role, **({CAGE: own.record} if any(own) else {})}
     return loop._replace(roles=roles)
 

@@ -263,7 +263,7 @@ def test_a_script_that_writes_the_csv_of_a_sweep_is_used_as_it_is_and_out_of_rea
         'protect: ["evaluate.py", "tests/**"]',
         "loss: {primary: true, better: lower}",
         "columns: seconds",
-        "put `answer:` and `judge:` in place of `run:`",
+        "`answer:` and `judge:` in place of `run:`",
     ):
         assert words in spec
     assert "+++ b/model.py" in (folder / "search/ideas/2-comment/change.patch").read_text()

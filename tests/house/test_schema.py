@@ -114,7 +114,15 @@ READER_ONLY = {
         "a backslash before a name in a shell line",
         "case inside a substitution",
     ],
-    "two places must agree: rows, ports, rooms, steps": [
+    "two places must agree: rows, ports, rooms, steps, cages": [
+        "no network without a cage",
+        "no network for steps without a cage",
+        "a network of its own without a cage",
+        "a step without the cage that its network needs",
+        "landlock with a network of its own",
+        "a network of its own in the landlock of all steps",
+        "a call below a cage for all",
+        "a call below limits for all",
         "for rows of different names",
         "a port read and written",
         "unknown room",
@@ -161,6 +169,9 @@ READER_ONLY = {
     ],
     "a limit that is in no key": [
         "timeout beyond reason",
+        "a size beyond any machine",
+        "a size of more digits than any",
+        "a size of nothing with a unit",
         "env that Coppice sets itself",
     ],
 }

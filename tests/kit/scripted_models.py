@@ -157,8 +157,8 @@ def idea_of(request: Request) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def answer(request: Request, rejected: frozenset[int] = frozenset()) -> Reply:
-    """`rejected`: knobs that no reviewer lets pass."""
+def answer(request: Request, rejected: frozenset[int] = frozenset(), command: str = "") -> Reply:
+    """`rejected`: knobs that no reviewer lets pass; `command`: what a coder runs by its shell, before its edit."""
     knob, value = idea_of(request)
     (path, line), call, text = knob_file(knob, value), None, "OK"
     match request.role:
@@ -172,17 +172,19 @@ def answer(request: Request, rejected: frozenset[int] = frozenset()) -> Reply:
         case "reviewer":
             text = "REJECT\nThis knob is not to be set." if knob in rejected else "APPROVE\nIt does what the idea says."
         case "coder":
-            call, text = _edit(request, knob, value)
+            call, text = _edit(request, knob, value, command)
     asked = (len(request.system) + len(request.prompt)) // 4 + 50 * request.results
     said = len(text if call is None else json.dumps(call.arguments)) // 4 + 10
     return Reply(text, call, Tokens(asked, asked // 2 if request.results else 0, said))
 
 
-def _edit(request: Request, knob: int, value: int) -> tuple[ToolCall | None, str]:
+def _edit(request: Request, knob: int, value: int, command: str) -> tuple[ToolCall | None, str]:
     """The next step of an edit by the client's own tools; or all of it in text, for a client that offers none."""
     (path, new), old = knob_file(knob, value), knob_file(knob)[1]
     steps = next((steps(path, old, new) for tool, steps in EDITS.items() if tool in request.tools), None)
     if steps is not None:
+        shells = (ToolCall(tool, {argument: command}) for tool, argument in SHELLS.items() if tool in request.tools)
+        steps = [*([next(shells)] if command else []), *steps]
         done = request.results >= len(steps)
         return (None, f"It says now: {new}.") if done else (steps[request.results], "")
     if "SEARCH/REPLACE" in request.system:
@@ -218,6 +220,10 @@ EDITS: dict[str, Callable[[str, str, str], list[ToolCall]]] = {
         ToolCall("edit", _exact(("filePath", "oldString", "newString"), *edit)),
     ],
 }
+
+
+# By a client's tool that runs commands: its argument.
+SHELLS = {"Bash": "command", "exec_command": "cmd", "run_shell_command": "command", "bash": "command"}
 
 
 # ---- protocols: how each asks, and how each is answered ---------------------------------------------------------
@@ -387,11 +393,13 @@ class ScriptedModels(ThreadingHTTPServer):
         fault: Callable[[int, Request], Fault | None] = lambda _number, _request: None,
         seconds: float = 0.0,
         rejected: frozenset[int] = frozenset(),
+        command: str = "",
     ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.fault, self.seconds, self.rejected = fault, seconds, rejected
+        self.fault, self.seconds, self.rejected, self.command = fault, seconds, rejected, command
         self.log: list[Entry] = []
         self.unknown: list[str] = []  # paths that no protocol has
+        self.bodies: list[str] = []  # of requests of coders, where there is a command
         self.ending = Event()
         self._lock = Lock()
 
@@ -451,6 +459,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         request = protocol.read(path, json.loads(body))
         entry = self.server.enter(request)
+        if self.server.command:
+            self.server.bodies.append(body.decode(errors="replace"))
         if fault := self.server.fault(entry.number, request):
             entry.answered = f"{fault.shape} {fault.status}"
             self._disturb(fault)
@@ -459,7 +469,7 @@ class _Handler(BaseHTTPRequestHandler):
         entry.sent = time.monotonic()
 
     def _answer(self, protocol: Protocol, request: Request, entry: Entry) -> None:
-        reply = answer(request, self.server.rejected)
+        reply = answer(request, self.server.rejected, self.server.command)
         self.server.ending.wait(self.server.seconds)
         events = protocol.write(request, reply, f"{entry.number:06}")
         if request.stream:

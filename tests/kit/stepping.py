@@ -11,7 +11,7 @@ while [ -e "$2/wait" ]; do echo $$ > "$2/here"; sleep 0.02; done
 total=$(cat plus/* | awk '{ sum += $1 } END { print sum }')
 printf 'config_id,status,m\\n0,ok,%s\\n' "$total" > "$1"
 """
-CONFIG = """# what no flag says
+CONFIG = """sandbox: plain  # what no flag says
 repo: code
 roles:
   ideas: {backend: patches, folder: ideas}
@@ -20,7 +20,6 @@ sweep:
   run: sh {in} {results} {project}   # the sum of all that is in plus/
   reads: sweep.sh
 metrics: {m: {primary: true}}
-sandbox: plain
 """
 SHAPE = "ideas_per_node: 2\nmax_depth: 3\n"
 

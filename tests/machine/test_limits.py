@@ -28,7 +28,8 @@ from pipeline.machine.limits import (
     limiting_shell,
     supervise,
 )
-from pipeline.machine.process import Environment, Exit, Processes, Redactor
+from pipeline.machine.process import Environment, Exit, Processes
+from pipeline.machine.redaction import Redactor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="trees of processes are looked at in /proc")
 PYTHON = sys.executable
@@ -252,12 +253,15 @@ def test_who_leaves_its_session_stays_in_its_group(group: Group) -> None:
     assert ends(left)
 
 
-BOMB = """import os, time
+BOMB = """
+import os, time
 time.sleep(0.3)
-print("x", flush=True)
+print('x', flush=True)
 while True:
-    try: os.fork()
-    except OSError: pass
+    try:
+        os.fork()
+    except OSError:
+        pass
 """
 
 

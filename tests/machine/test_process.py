@@ -24,12 +24,10 @@ from pipeline.machine.process import (
     Environment,
     Exit,
     Processes,
-    Redactor,
     await_end,
-    copy_redacted,
     has_ended,
-    redact_text,
 )
+from pipeline.machine.redaction import Redactor, copy_redacted, redact_text
 
 
 def shell(processes: Processes, line: str, timeout: float | None = None, **env: str) -> Exit:

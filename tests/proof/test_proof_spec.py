@@ -11,6 +11,7 @@ from pipeline.lean.model import LeanKeys
 from pipeline.proof.read import read
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings, StrategyWorker
 from pipeline.spec import parse
+from pipeline.spec_fields import StorePlace
 from pipeline.tactics.moves import FAMILIES
 
 LEAST = "kind: proof\nbank: bank.jsonl\nprofile: 0\n"
@@ -37,7 +38,12 @@ def test_every_key_is_read() -> None:
     assert found.search == SearchSettings({"micro": 20.0}, "ucb1", 1, 3, 2.5, 0.5, False, 600.0, 4, 7)
     assert found.lean == LeanKeys("wasm", 3, 1200, "")
     assert found.pace == Pace(5, 1, 0.75)
-    assert (found.profile, found.pass_at, found.ledger, found.store) == (None, (1, 4), "other.db", "../store")
+    assert (found.profile, found.pass_at, found.ledger, found.store) == (
+        None,
+        (1, 4),
+        "other.db",
+        StorePlace("../store"),
+    )
 
 
 def test_a_list_of_strategies_has_the_documented_budgets() -> None:

@@ -422,19 +422,6 @@ def test_an_input_that_opens_and_cannot_be_read_is_named(project: Project) -> No
         assert re.fullmatch(rf"coppice: specs/x.yaml:\d+: x:s: {why}\n", said.stderr)
 
 
-def test_a_store_that_fails_is_not_taken_for_an_input(project: Project) -> None:
-    project.write("src", "1")
-    project.spec("x", noting("src"))
-    built(project)
-    (project.root / "runs/x/a").unlink()
-    (stored,) = project.root.rglob("results/*/*")
-    stored.unlink()
-    stored.mkdir()
-    said = project.coppice("plan")
-    assert said.returncode == 1
-    assert re.fullmatch(r"coppice: \S*/results/\S*: Is a directory\n", said.stderr)
-
-
 def as_anybody(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
     """The command, run by who may not read what is not meant for him."""
     prefix = []

@@ -195,7 +195,14 @@ def test_a_column_is_read_for_the_configs_that_count() -> None:
 
 
 # Where a name is data: what stands for it in the page.
-DATA = {"nodes": "<node>", "evaluations": "<eval>", "metrics": "<metric>", "by_role": "<role>", "by_depth": "<depth>"}
+DATA = {
+    "nodes": "<node>",
+    "evaluations": "<eval>",
+    "cages": "<step>",
+    "metrics": "<metric>",
+    "by_role": "<role>",
+    "by_depth": "<depth>",
+}
 # Of these the page says what they are, not what is in them.
 WHOLE = {"context_idea_files", "conversations", "events", "empty", "scoring_summary"}
 

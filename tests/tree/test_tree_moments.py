@@ -36,7 +36,7 @@ def events(project: Project) -> list[dict[str, Any]]:
 
 
 def test_queued_tasks_are_in_the_manifest_before_the_first_of_them_starts(project: Project) -> None:
-    small_search(project)
+    small_search(project, "sandbox: plain\n")
     keep = 'cp ../../manifest.json "../../seen.$(basename "$PWD").json" || true\n'
     project.write("code/sweep.sh", keep + project.read("code/sweep.sh"))
     assert project.call("run", "x").code == 0
@@ -172,7 +172,7 @@ def test_a_manifest_that_a_killed_build_had_yet_to_write_is_written_by_the_next(
 
 
 def test_each_evaluation_has_times_and_a_process_of_its_own(project: Project) -> None:
-    small_search(project)
+    small_search(project, "sandbox: plain\n")
     note = 'echo "$$ $PPID" > "../../pids.$(basename "$PWD")"\n'
     project.write("code/sweep.sh", note + project.read("code/sweep.sh"))
     assert project.call("run", "x", "-n", "1").code == 0

@@ -259,6 +259,8 @@ def test_a_login_that_is_refused_after_an_answer_is_waited_for(project: Project,
 
 
 def asker(processes: Processes, role: dict[str, Any], say: Callable[[Any], None]) -> RoleAsker:
+    os.makedirs("runs/x", exist_ok=True)
+    Path("runs/x/root.json").write_text('{"tree": "0"}')
     target = Target("x:d0.n0.i0.implement", "implement", (), (), {}, Limits(patience=60.0), 1)
     job = Job(
         target, {}, {}, os.path.abspath("log"), processes, Workers(processes), SharedResources(), places=NoPlaces(say)

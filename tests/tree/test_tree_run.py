@@ -285,7 +285,7 @@ HOSTILE = {
     "symlink": ('ln -s "$0" "$results"', "its results cannot be read"),
     "fifo": ('mkfifo "$results"', "no plain file"),
     "folder": ('mkdir "$results"', "no plain file"),
-    "huge": ('truncate -s 300M "$results"', "no plain file of at most 256 MB"),
+    "huge": ('truncate -s 300M "$results"', "line 1 of its results has more than 256 KB"),
     "nothing": (":", "without writing its results"),
     "empty": (': > "$results"', "no results CSV"),
     "binary": ('head -c 3000 /dev/urandom > "$results"', ""),

@@ -39,9 +39,10 @@ def manifest(search: Project) -> dict[str, Any]:
 
 
 def timed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """As if each evaluation had taken a second and a half."""
+    """As if each evaluation had taken a second and a half, on a machine with the same cages."""
     for each in manifest["evaluations"].values():
         each["spent"]["seconds"] = 1.5
+        each["cages"] = {name: {"sandbox": "isolated", "network": "local"} for name in each["cages"]}
     manifest["state"]["spent"]["seconds"] = 9.0
     manifest["events"] = [{**event, "at": 1e9, "seconds": 2.0} for event in manifest["events"]]
     return manifest
@@ -49,6 +50,26 @@ def timed(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_small_search_is_told_word_for_word(manifest: dict[str, Any]) -> None:
     assert summary_text(manifest) == GOLDEN.read_text()
+
+
+def test_the_cages_that_held_are_counted_whatever_they_were(manifest: dict[str, Any]) -> None:
+    changed = deepcopy(manifest)
+    for each in changed["evaluations"].values():
+        each["cages"] = {}
+    assert "Cages" not in summary_text(changed)
+    first, second, *_ = changed["evaluations"].values()
+    caged, bare, unknown = ({"sandbox": s, "network": n} for s, n in (("trusted", "local"), ("plain", "full"), NONE))
+    first["cages"] = {"test": bare, "sweep": caged, "coder": bare}
+    second["cages"] = {"test": unknown, "sweep": caged, "coder": {"sandbox": "isolated", "network": "full"}}
+    changed["run_config"]["judged_apart"] = True
+    told = " ".join(summary_text(changed).partition("## ")[0].split())
+    assert told.endswith(
+        "Cages: trusted, network local (2 commands); plain (1 command); not recorded (1 command). "
+        "Cages of roles: plain (1 program); isolated, network full (1 program). Judged apart."
+    )
+
+
+NONE = (None, None)
 
 
 def test_it_is_what_the_report_of_a_run_says(search: Project) -> None:

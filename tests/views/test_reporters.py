@@ -155,7 +155,7 @@ def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:
 
 @pytest.mark.parametrize("options", [(), ("--reporter", "json"), ("--junit", "junit.xml")])
 def test_an_error_before_a_reporter_has_started_is_told_as_it_is(project: Project, options: tuple[str, ...]) -> None:
-    small_search(project)
+    small_search(project, "sandbox: plain\n")
     (project.root / "runs/x/events.jsonl").mkdir(parents=True)
     said = project.call("run", *options, "x")
     assert (said.code, said.err) == (1, "coppice: runs/x/events.jsonl: Is a directory\n")

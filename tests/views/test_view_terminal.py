@@ -146,7 +146,7 @@ def test_the_terminal_is_in_order_after_an_error_of_the_tool(start: Start, proje
 
 
 def test_an_error_before_the_display_is_up_is_told_as_it_is(start: Start, project: Project) -> None:
-    small_search(project)
+    small_search(project, "sandbox: plain\n")
     (project.root / "runs/x/events.jsonl").mkdir(parents=True)
     terminal = start("run", "x")
     assert terminal.end() == 1

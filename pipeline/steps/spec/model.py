@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipeline.core.cages import CageKeys
 from pipeline.core.graph import Limits
 from pipeline.core.templates import Template
 from pipeline.spec import Item
@@ -63,6 +64,7 @@ class Step(NamedTuple):
     env: Env
     limits: Limits
     by_content: bool
+    cage: CageKeys = CageKeys()
 
 
 class StepsSpec(NamedTuple):

@@ -5,6 +5,7 @@ manifest, `markdown` of rows.
 
 run_records     the records of a run, each read on demand; entries of its nodes
 manifest        manifest.json: all records, folded into one
+cages           the cages that held, of commands and of programs that were asked
 money           the bill: every call that was asked and paid for, by role, by depth, over time
 live            manifest.json while a search goes on
 happenings      what happened, from the events

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from math import fsum
 
+from pipeline.core.recipe import LIMITS
 from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.store.receipts import Receipts
+from pipeline.tree.report.cages import held_cages
 from pipeline.tree.report.money import fold_money
 from pipeline.tree.report.run_records import EXPANDED, FRONTIER, RECORD_FILES, RunRecords, created_at, node_entry
 from pipeline.tree.rules import positions
@@ -75,6 +77,7 @@ class _Evaluation:
             "status": status,
             "error": self._error() if status == FAILED else None,
             **self._lifecycle_fields(),
+            "cages": self._cages(),
             **self._code(),
             **self._result_fields(),
             "experiment_dir": self.records.at.of_run(f"eval/{self.slot}"),
@@ -132,6 +135,10 @@ class _Evaluation:
             "seconds": {name: cost["seconds"] for name, cost in self.costs.items()},
             "spent": self._spending(),
         }
+
+    def _cages(self) -> Record:
+        paths = [path for _, path in call_files(self.records, self.slot) if path not in self.records.without]
+        return {} if self.task["empty"] else held_cages(self.costs, paths)
 
     def _spending(self) -> Record | None:
         """The cost with the idea and all calls; before the depth is done, by the records that its end will count."""
@@ -300,7 +307,7 @@ def whole_manifest(
         "version": VERSION,
         "tree_run_id": run,
         "created_at": created_at(receipts, f"{run}:root"),
-        "run_config": {**config, "max_total_idea_evals": config["budget"]["evals"]},
+        "run_config": _run_config(config),
         "conversation_config": {"mode": "off"},
         "root": {
             "repo": root.get("repo"),
@@ -318,6 +325,13 @@ def whole_manifest(
         "money": fold_money(run, records.shape.all_slots()),
         "events": events,
     }
+
+
+def _run_config(config: Params) -> Record:
+    """The configuration with the cages that the spec names, which no result of the report depends on."""
+    own = {name: value for name, value in config.items() if name != LIMITS}
+    named = config.get(LIMITS, {})
+    return {**own, **named, "max_total_idea_evals": config["budget"]["evals"]}
 
 
 def _state(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.text import join_names, plural
+from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.happenings import happening_lines, standing_text
 from pipeline.tree.report.headlines import verdict_word
 from pipeline.tree.report.markdown import (
@@ -268,8 +269,9 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
     failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
     failures = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
+    opening = [*_opening(manifest, best[-1], is_building), "", scoring_sentence(manifest["run_config"])]
     sections = [
-        ("", [*_opening(manifest, best[-1], is_building), "", scoring_sentence(manifest["run_config"])]),
+        ("", [*opening, *cage_lines(manifest)]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
         ("Best path", path_table(manifest, best)),
         ("Look twice", [*_remarks(manifest)]),

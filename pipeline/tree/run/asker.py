@@ -27,7 +27,7 @@ from pipeline.machine.failures import NOT_NOW, describe_unwritten, full_disk, wa
 from pipeline.machine.job import Job, NoRoom, StageOutage
 from pipeline.machine.patience import Pauses, RefusedTry, Service, Services, ServiceTurn
 from pipeline.machine.process import BuildStopping, NotBegun
-from pipeline.models.ask import PAID, PROGRAMS, ask
+from pipeline.models.ask import PAID, PROGRAMS, ask, held_cage
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, recorded_answer
 from pipeline.models.clients import CODER, secret_names
 from pipeline.models.complaints import REFUSAL_STATUS
@@ -155,7 +155,9 @@ class RoleAsker(NamedTuple):
 
     def keep(self, call: Call) -> None:
         """Keep a call that ended, which may have cost money: a full disk is waited for."""
-        self.when_room(call.role, lambda: self.calls.append(call))
+        grade, network = held_cage(self.roles[call.role])
+        held = call._replace(sandbox=grade, network=network)
+        self.when_room(call.role, lambda: self.calls.append(held))
 
     def when_room(self, role: str, do: Callable[[], T]) -> T:
         """Do what an answer is kept by, again and again while a disk is full or git is killed."""

@@ -26,7 +26,7 @@ from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
-from pipeline.machine.cage import Cage, visible_path
+from pipeline.machine.cage import Cage
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
@@ -40,10 +40,11 @@ from pipeline.machine.failures import (
 )
 from pipeline.machine.grades import resolve_grade, resolve_network
 from pipeline.machine.job import Job, NoRoom, StageFailed, StageOutage
-from pipeline.machine.limits import CageLimits, default_limits, make_limits
+from pipeline.machine.limits import default_limits, make_limits
 from pipeline.machine.patience import Pauses
 from pipeline.machine.process import BuildStopping, Exit
 from pipeline.machine.suspects import DIED_TWICE, CommandRecord, Suspects
+from pipeline.machine.visibility import visible_path
 from pipeline.store.files import read_bytes
 from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
@@ -278,7 +279,7 @@ def command_cage(job: Job, request: CommandRequest, folder: str, names: Mapping[
     walled, output = grade != PLAIN, os.path.abspath(request.output)
     given = [path for name, paths in names.items() if name not in ("project", *_OWN_NAMES) for path in paths]
     visible = [path for path in given if os.path.isabs(path)] + [visible_path(path) for path in keys.visible]
-    limits = make_limits(keys.limits, default_limits() if walled else CageLimits())
+    limits = make_limits(keys.limits, default_limits())
     network = resolve_network(keys.network, grade)
     hidden = (*sealed_paths(job, walled), *filter(None, [job.store if walled else ""]))
     return Cage(grade, network, limits, folder, (folder, output), tuple(visible), hidden)

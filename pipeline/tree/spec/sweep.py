@@ -45,7 +45,7 @@ MOST_SEED = 2**31 - 1
 
 def read_sweep(item: Item, limit: int | None, defaults: CommandDefaults) -> Sweep:
     keys = SWEEP.read(item, "sweep")
-    defaults = defaults._replace(cage=fields.read_cage(keys).within(defaults.cage))
+    defaults = defaults._replace(cage=fields.read_cage(keys, defaults.cage))
     mode, configs = keys["mode"], keys["configs"]
     if mode == PER_CONFIG and configs is None:
         item.wrong("sweep: mode per_config runs a command a config; say in `configs:` which there are")
@@ -123,7 +123,7 @@ def read_command(keys: Values, what: str, names: Iterable[str], defaults: Comman
                 where.wrong(f"{what}: '{{{name}}}' is not known here{did_you_mean(name, known)}")
     uses = frozenset(name for _, text in texts for name in text.names)
     fixed = {name: text for name, (text, _) in env.items()}
-    timeout, cage = keys["timeout"] or defaults.timeout, fields.read_cage(keys).within(defaults.cage)
+    timeout, cage = keys["timeout"] or defaults.timeout, fields.read_cage(keys, defaults.cage)
     return CheckoutCommand(words, reads, fixed, passed, timeout, uses, keys.at("run").line, cage)
 
 

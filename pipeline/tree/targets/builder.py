@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pipeline.core.cages import CAGE
+from pipeline.core.cages import CAGE, CageKeys
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
-from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, Params, TreeSpec, Waves, waves_of
+from pipeline.tree.spec.model import ANSWER, DRY, JUDGE, NONE, ROLES, CheckoutCommand, Params, TreeSpec, Waves, waves_of
 from pipeline.tree.targets.brief import make_brief
 
 NO_LIMITS = Limits()
@@ -145,6 +145,18 @@ class TargetBuilder:
             "keep": spec.keep._asdict(),
             "dry_run": spec.dry_run,
         }
+
+    def named_cages(self) -> dict[str, Any]:
+        """The grades and networks that the spec names, by command and role; empty where it names none."""
+        if self.spec.dry_run:
+            return {}
+        sweep = self.spec.sweep
+        parts = ("sweep",) if sweep.judge is None else (ANSWER, JUDGE)
+        found = {"tests": self.tests.cage} if self.tests else {}
+        found |= {f"check {check.name}": check.command.cage for check in self.checks}
+        found |= {name: command.cage for name, command in zip(parts, sweep.commands, strict=True)}
+        found |= {name: CageKeys.of(role.get(CAGE, {})) for name, role in self.roles.items()}
+        return {name: keys.named_words for name, keys in found.items() if keys.named_words}
 
 
 def planned_config(targets: Iterable[Target]) -> Params:

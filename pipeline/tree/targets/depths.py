@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.core.cages import CAGE
 from pipeline.core.graph import Target
+from pipeline.core.recipe import LIMITS
 from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
 from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, GIVEN, MANUAL, NONE, PATCHES, ROLES, Params
 from pipeline.tree.targets.builder import Paths, TargetBuilder, cage_limits, command_files, command_params
@@ -269,7 +270,8 @@ def promote_target(draft: TargetBuilder, depth: int) -> Target:
 def report_targets(draft: TargetBuilder) -> Iterator[Target]:
     """The summary of a search, and its validation."""
     at, config = draft.at, draft.run_config()
-
+    if cages := draft.named_cages():
+        config = {**config, LIMITS: {"cages_asked": cages}}
     reads = {
         "promoted": [at.of_depth(depth, "promoted.json") for depth in draft.shape.depths],
         "nodes": [at.of_node(place, "node.json") for place in draft.shape.all_places()],
