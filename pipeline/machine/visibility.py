@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from itertools import compress
 from typing import TYPE_CHECKING
 
 from pipeline.store.secret import key_path
@@ -48,11 +47,16 @@ def _installation(folder: str) -> Iterator[str]:
     prefix = os.path.dirname(os.path.normpath(folder))
     if os.path.basename(os.path.normpath(folder)) not in ("bin", "sbin") or not os.path.isdir(f"{prefix}/lib"):
         return
-    if _is_broad(prefix) or prefix == os.path.expanduser("~/.local"):
+    if _is_broad(prefix) or prefix == os.path.expanduser("~/.local") or _is_project(prefix):
         yield from (os.path.join(prefix, name) for name in _OF_PREFIX)
         return
     yield prefix
     yield from _python_behind(prefix)
+
+
+def _is_project(prefix: str) -> bool:
+    """Check if a folder with programs is no installation, but what somebody works on: ours, or a repository."""
+    return f"{os.path.realpath('.')}/".startswith(f"{os.path.realpath(prefix)}/") or os.path.lexists(f"{prefix}/.git")
 
 
 def _python_behind(folder: str) -> Iterator[str]:
@@ -128,14 +132,15 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     own = [real(path) for path in cage.writable]
     named = [*dict.fromkeys((*programs, *_named_paths(words, env)))]
     named = [path for path in named if not _is_broad(path, real) and not _is_in(path, own, real)]
-    given = {real(path) for path in cage.visible}
-    private = [path for path in (f"{project}/.git", f"{project}/.env") if real(path) not in given]
-    hidden = [*cage.hidden, *_system_secrets(), f"{project}/runs", *private]
+    hidden = [*cage.hidden, *_system_secrets(), *(f"{project}/{name}" for name in ("runs", ".git", ".env"))]
     hidden = [real(path) for path in hidden if os.path.lexists(path)]
     sealed = [real(path) for path in cage.hidden]
     runs = f"{real(project)}/runs/"
-    shown = (path in programs or not _is_in(path, hidden, real) or _is_of_run(real(path), runs) for path in named)
-    wanted = [(READ, path) for path in compress(named, shown)]
+    wanted = [
+        (READ, path)
+        for path in named
+        if path in programs or not _is_in(path, hidden, real) or _is_of_run(real(path), runs)
+    ]
     wanted += [(READ, path) for path in cage.visible if not _is_in(path, sealed, real) and os.path.lexists(path)]
     wanted += [(HIDE, path) for path in hidden]
     wanted += [(OWN, path) for path in ("/tmp", "/var/tmp", "/dev/shm", home) if os.path.isabs(path) and path != "/"]

@@ -56,13 +56,9 @@ def run(processes: Processes, grade: str, limits: CageLimits, *words: str, timeo
 TAKE = "held = []\nwhile True: held.append(bytearray(b'x' * (1 << 20)))"
 FORKED = f"import os, sys\nfor _ in range(6):\n  if not os.fork(): exec({TAKE!r})\nos.wait(); sys.exit(1)"
 SPIN = "while True: pass"
-SPIN_IN_TURNS = """import os
-while True:
-    if not os.fork():
-        for _ in range(3_000_000): pass
-        os._exit(0)
-    os.wait()
-"""
+SPIN_IN_TURNS = (
+    "import os\nwhile True:\n  if not os.fork():\n    for _ in range(3_000_000): pass\n    os._exit(0)\n  os.wait()"
+)
 FORK = "import os, sys, time\ntry:\n  while os.fork(): pass\nexcept OSError: time.sleep(600)\ntime.sleep(600)"
 THREADS = """import threading, time
 try:
@@ -293,7 +289,7 @@ ABANDON = """import os, subprocess, sys
 from pathlib import Path
 from pipeline.machine.limits import MB, CageLimits, Group
 group = Group.make(CageLimits(memory=500 * MB, processes=100))
-child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
+child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True)
 for folder in group.folders:
     Path(folder, "cgroup.procs").write_text(str(child.pid))
 print(child.pid, *group.folders, flush=True)
