@@ -261,7 +261,7 @@ def test_what_is_left_to_people_has_no_repository_of_a_candidate(search: Search,
     [
         "diff --git a/docs/HEAD b/docs/HEAD\nnew file mode 100644\n--- /dev/null\n+++ b/docs/HEAD\n@@ -0,0 +1 @@\n+x\n",
         "diff --git a/main.py b/docs/head\nsimilarity index 100%\nrename from main.py\nrename to docs/head\n",
-        "diff --git a/sub b/sub\nnew file mode +160000\n--- /dev/null\n+++ b/sub\n@@ -0,0 +1 @@\n+Subproject commit 1\n",
+        "diff --git a/sub b/sub\nnew file mode +160000\n--- /dev/null\n+++ b/sub\n@@ -0,0 +1 @@\n+Subproject\n",
     ],
 )
 def test_a_change_that_git_would_take_for_a_repository_is_refused(patch: str) -> None:
