@@ -1,4 +1,4 @@
-"""What a command in a cage sees, and what it may do with it: paths of the system, of its words, of the spec.
+"""Sight of a command in a cage: what it may do with paths of the system, of its words, of the spec.
 
 Of two paths of which one lies in the other, the deeper one counts: what is hidden in a visible folder stays hidden."""
 
