@@ -312,7 +312,7 @@ ABANDON = """import os, subprocess, sys
 from pathlib import Path
 from pipeline.machine.limits import MB, CageLimits, Group
 group = Group.make(CageLimits(memory=500 * MB, processes=100))
-child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True)
+child = subprocess.Popen(["/bin/sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 for folder in group.folders:
     Path(folder, "cgroup.procs").write_text(str(child.pid))
 print(child.pid, *group.folders, flush=True)
