@@ -17,11 +17,10 @@ import fcntl
 import os
 import select
 import signal
-import stat
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import count
@@ -29,11 +28,9 @@ from subprocess import Popen
 from typing import IO, Any, NamedTuple, Protocol
 
 from pipeline.machine.failures import folder_bytes
-from pipeline.machine.process import children_of
+from pipeline.machine.usage import PAGE, nameless_bytes, tree_of, use_of
 
 MB, GB = 1 << 20, 1 << 30
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_TICKS = os.sysconf("SC_CLK_TCK")
 _CHUNK = 65536
 # Seconds between two looks at a tree: short-lived commands are looked at soon, long ones cost little.
 _SOON, _LATER, _SHORT_LIVED = 0.05, 0.25, 2.0
@@ -60,7 +57,7 @@ class CageLimits(NamedTuple):
 @lru_cache(maxsize=1)
 def default_limits() -> CageLimits:
     """CageLimits of what candidates run: so wide that only a mistake or an attack meets them."""
-    installed = os.sysconf("SC_PHYS_PAGES") * _PAGE
+    installed = os.sysconf("SC_PHYSPAGES") * PAGE
     return CageLimits(installed * 3 // 4, None, 4096, 8192, 8 * GB, 16 * GB, 64 * MB)
 
 
@@ -106,71 +103,6 @@ def limit_of_signal(number: int, limits: CageLimits) -> str:
     if value is None:
         return ""
     return f"{name} {value:g} s" if name == "cpu" else f"{name} {amount(value)}"
-
-
-# --- Trees of processes.
-
-
-def tree_of(pid: int) -> list[int]:
-    """A process and all that descends from it, as far as they are still its own."""
-    found, left = [], [pid]
-    while left:
-        each = left.pop()
-        found.append(each)
-        left.extend(children_of(each))
-    return found
-
-
-class _Use(NamedTuple):
-    memory: int
-    processes: int
-    cpu: float
-
-
-def _use_of(pids: Sequence[int], most: int | None) -> _Use:
-    """The resources that a tree uses now.  Where memory is too much, pages that several share count once."""
-    stats = {pid: stat for pid in pids if (stat := _stat(pid))}
-    memory = sum(stat[2] for stat in stats.values())
-    if most is not None and memory > most:
-        memory = sum(_own_share(pid, resident) for pid, (_, _, resident) in stats.items())
-    return _Use(memory, sum(stat[0] for stat in stats.values()), sum(stat[1] for stat in stats.values()))
-
-
-def _stat(pid: int) -> tuple[int, float, int] | None:
-    """Threads, CPU seconds with those of children that have ended, and resident bytes of a process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            words = file.read().rpartition(b") ")[2].split()
-    except OSError:
-        return None
-    return int(words[17]), sum(map(int, words[11:15])) / _TICKS, int(words[21]) * _PAGE
-
-
-def _own_share(pid: int, resident: int) -> int:
-    """Bytes of memory of a process, of those shared with others its part; all of them, where it lets nobody look."""
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            return next((int(line.split()[1]) << 10 for line in file if line.startswith(b"Pss:")), 0)
-    except PermissionError:
-        return resident
-    except OSError:  # it has ended
-        return 0
-
-
-def nameless_bytes(pids: Iterable[int]) -> dict[int, int]:
-    """Bytes of files without a name that processes have open, by device: what is removed while it is written to."""
-    found: dict[tuple[int, int], int] = {}
-    for pid in pids:
-        with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    status = entry.stat()
-                    if status.st_nlink == 0 and stat.S_ISREG(status.st_mode):
-                        found[status.st_dev, status.st_ino] = status.st_blocks * 512
-    sizes: dict[int, int] = {}
-    for (device, _), size in found.items():
-        sizes[device] = sizes.get(device, 0) + size
-    return sizes
 
 
 # --- Control groups.
@@ -388,7 +320,7 @@ class Watch:
         held = self.group is not None and self.group.holds_memory and self.group.holds_tasks
         self._nameless = nameless_bytes(tree := tree_of(pid))
         if not held or limits.cpu is not None:
-            use = _use_of(tree, limits.memory)
+            use = use_of(tree, limits.memory)
             in_memory = sum(size for device, size in self._nameless.items() if device not in self._devices)
             use = use._replace(memory=use.memory + in_memory)
             if limits.memory is not None and use.memory > limits.memory:
@@ -422,7 +354,7 @@ class Watch:
         for folder in self._folders:
             with suppress(OSError):
                 disk = os.statvfs(folder)
-                found += disk.f_bavail * disk.f_frsize + disk.f_favail * _PAGE
+                found += disk.f_bavail * disk.f_frsize + disk.f_favail * PAGE
         return found
 
     def _used_bytes(self) -> int:
