@@ -57,7 +57,7 @@ class CageLimits(NamedTuple):
 @lru_cache(maxsize=1)
 def default_limits() -> CageLimits:
     """CageLimits of what candidates run: so wide that only a mistake or an attack meets them."""
-    installed = os.sysconf("SC_PHYSPAGES") * PAGE
+    installed = os.sysconf("SC_PHYS_PAGES") * PAGE
     return CageLimits(installed * 3 // 4, None, 4096, 8192, 8 * GB, 16 * GB, 64 * MB)
 
 
