@@ -11,11 +11,11 @@ while [ -e "$2/wait" ]; do echo $$ > "$2/here"; sleep 0.02; done
 total=$(cat plus/* | awk '{ sum += $1 } END { print sum }')
 printf 'config_id,status,m\\n0,ok,%s\\n' "$total" > "$1"
 """
-CONFIG = """sandbox: plain  # what no flag says
+CONFIG = """# what no flag says
 repo: code
-roles:
-  ideas: {backend: patches, folder: ideas}
-  coder: {backend: patches}
+sandbox: plain
+roles: {ideas: {backend: patches, folder: ideas},
+  coder: {backend: patches}}
 sweep:
   run: sh {in} {results} {project}   # the sum of all that is in plus/
   reads: sweep.sh

@@ -42,7 +42,7 @@ def test_every_key_is_read() -> None:
         None,
         (1, 4),
         "other.db",
-        StorePlace("../store"),
+        StorePlace("../store", sign=False),
     )
 
 

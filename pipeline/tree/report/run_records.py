@@ -123,8 +123,8 @@ def node_entry(records: RunRecords, place: positions.NodePlace, receipts: Receip
     """The entry of a node; None for a place that is empty or not decided yet."""
     at, config = records.at, records.config
     origin, code = (records.record(at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
-    if origin is None or code is None or origin["empty"]:
-        return None
+    if origin is None or code is None or origin["empty"] or "commit" not in code:
+        return None  # one of them may be of a moment before the other
     above = [positions.parse_place(name) for name in origin["ancestors"]]
     folders = [at.of_run(f"node_ideas/{each}") for each in (*above, place)]
     tasks = records.assignments.get(place.depth, {"tasks": {}})["tasks"]
