@@ -21,7 +21,7 @@ from pipeline.store.files import write_all, write_whole
 from pipeline.store.flock import LOCK_PATIENCE, file_lock
 from pipeline.store.folders import (
     delete_tree,
-    disarm_repositories,
+    disarm_repository,
     make_removable,
     read_file_text,
     remove_file,
@@ -169,8 +169,7 @@ class Worktrees:
         with self._lock(path):
             if (found := self._find(path)) and os.path.isdir(path) and not os.path.islink(path):
                 os.chmod(path, 0o700)
-                make_removable(path)
-                disarm_repositories(path)
+                make_removable(path, look=disarm_repository)
                 write_whole(f"{path}/.git", gitlink(found.admin), durable=False)
 
     def remove(self, name: str) -> None:

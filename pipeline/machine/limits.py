@@ -310,7 +310,6 @@ class Watch:
         self.limits, self.group = limits, group
         self._folders = folders
         self._devices = {os.stat(folder).st_dev for folder in folders if os.path.exists(folder)}
-        self._nameless: dict[int, int] = {}
         self._base = self._used_bytes() if limits.output is not None else 0
         self._free = self._free_bytes()
 
@@ -318,24 +317,24 @@ class Watch:
         """The limit that its tree has passed, in words; empty while there is none."""
         limits = self.limits
         held = self.group is not None and self.group.holds_memory and self.group.holds_tasks
-        self._nameless = nameless_bytes(tree := tree_of(pid))
         if not held or limits.cpu is not None:
+            tree = tree_of(pid)
             use = use_of(tree, limits.memory)
-            in_memory = sum(size for device, size in self._nameless.items() if device not in self._devices)
-            use = use._replace(memory=use.memory + in_memory)
+            if limits.memory is not None and not held:
+                use = use._replace(memory=use.memory + self._nameless_bytes(tree, on_disk=False))
             if limits.memory is not None and use.memory > limits.memory:
                 return f"memory {amount(use.memory)} of {amount(limits.memory)}"
             if limits.processes is not None and use.processes > limits.processes:
                 return f"processes {use.processes} of {limits.processes}"
             if limits.cpu is not None and use.cpu > limits.cpu:
                 return f"cpu {use.cpu:.0f} s of {limits.cpu:g} s"
-        return self.reached() or self._look_at_disks()
+        return self.reached() or self._look_at_disks(pid)
 
     def reached(self) -> str:
         """The limit that the kernel enforced: it killed one of them, or let them start no more."""
         return self.group.reached(self.limits) if self.group else ""
 
-    def _look_at_disks(self) -> str:
+    def _look_at_disks(self, pid: int) -> str:
         """Files are counted only once a disk has lost room: that costs little, and misses nothing that matters."""
         if self.limits.output is None:
             return ""
@@ -344,8 +343,7 @@ class Watch:
         if self._free - free < min(_GROWTH, self.limits.output):
             return ""
         self._free = free
-        nameless = sum(size for device, size in self._nameless.items() if device in self._devices)
-        used = self._used_bytes() + nameless - self._base
+        used = self._used_bytes() + self._nameless_bytes(tree_of(pid), on_disk=True) - self._base
         return f"output {amount(used)} of {amount(self.limits.output)}" if used > self.limits.output else ""
 
     def _free_bytes(self) -> int:
@@ -356,6 +354,9 @@ class Watch:
                 disk = os.statvfs(folder)
                 found += disk.f_bavail * disk.f_frsize + disk.f_favail * PAGE
         return found
+
+    def _nameless_bytes(self, tree: Sequence[int], on_disk: bool) -> int:
+        return sum(size for device, size in nameless_bytes(tree).items() if (device in self._devices) == on_disk)
 
     def _used_bytes(self) -> int:
         return sum(map(folder_bytes, self._folders))

@@ -53,16 +53,15 @@ def walk_folders(
             inner.clear()
 
 
-def disarm_repositories(path: str) -> None:
-    """Leave no git repository below: git runs what the settings of one say, also for whoever only looks at it."""
-    for folder, inner, names, _ in walk_folders(path):
-        for name in [each for each in (*inner, *names) if each.lower() == ".git"]:
-            delete_tree(f"{folder}/{name}")
-        inner[:] = [name for name in inner if name.lower() != ".git"]
-        heads = [name for name in names if name.lower() == "head"]
-        if heads and {"objects", "commondir"} & {each.lower() for each in (*inner, *names)}:
-            for name in heads:
-                remove_file(f"{folder}/{name}")
+def disarm_repository(folder: str, inner: list[str], names: list[str]) -> None:
+    """Let a folder be no git repository, nor hold one: git runs what its settings say, for whoever only looks at it."""
+    for name in [each for each in (*inner, *names) if each.lower() == ".git"]:
+        delete_tree(f"{folder}/{name}")
+    inner[:] = [name for name in inner if name.lower() != ".git"]
+    names[:] = [name for name in names if name.lower() != ".git"]
+    if {"objects", "commondir"} & {each.lower() for each in (*inner, *names)}:
+        for name in filter(lambda each: each.lower() == "head", names):
+            remove_file(f"{folder}/{name}")
 
 
 def delete_tree(path: str) -> None:

@@ -46,7 +46,7 @@ from pipeline.machine.process import BuildStopping, Exit
 from pipeline.machine.suspects import DIED_TWICE, CommandRecord, Suspects
 from pipeline.machine.visibility import visible_path
 from pipeline.store.files import read_bytes
-from pipeline.store.folders import delete_tree, disarm_repositories, make_removable
+from pipeline.store.folders import delete_tree, disarm_repository, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.prompts import without_run_details
 from pipeline.tree.rules.protection import VOID
@@ -344,8 +344,7 @@ def _tidy_output(output: str, results: str) -> None:
         delete_tree(output)
         return
     os.chmod(output, 0o700)
-    make_removable(output)
-    disarm_repositories(output)
+    make_removable(output, look=disarm_repository)
     if not os.path.isdir(results) or os.path.islink(results):
         delete_tree(results)
     if not os.listdir(output):
