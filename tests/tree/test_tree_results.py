@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.project import PATIENCE, ROOT
+from kit.project import PATIENCE, ROOT, Project
+from kit.searches import Search
 
 from pipeline.tree.rules.sheet import (
     MOST_DEFECTS,
@@ -320,3 +321,13 @@ def test_no_results_cost_much_memory_or_time(tmp_path: Path, rows: list[bytes]) 
     assert bool(taken) == (path.stat().st_size < 16 << 20)
     assert megabytes < 150
     assert seconds < 10  # of a busy machine; on a quiet one less than 2
+
+
+def test_no_repository_is_left_among_the_outputs(project: Project) -> None:
+    """Git would run what its settings say, for whoever looks at the outputs."""
+    out = '"$AGENTIC_OUTPUT_DIR"'
+    made = f"mkdir -p {out}/.git {out}/bare/objects; for name in .git/config bare/HEAD kept; do : > {out}/$name; done"
+    search = Search(project, {"a": made})
+    search.build()
+    left = search.root / "runs/x/eval/d0.n0.i0/out"
+    assert sorted(str(path.relative_to(left)) for path in left.rglob("*")) == ["bare", "bare/objects", "kept"]
