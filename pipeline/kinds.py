@@ -24,6 +24,7 @@ from pipeline.errors import did_you_mean
 
 if TYPE_CHECKING:
     from pipeline.core.outcome import Outcome, Wait
+    from pipeline.core.projection import Block, Moment, Projection
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
     from pipeline.spec_fields import Field
@@ -206,6 +207,24 @@ class PursueModule(Protocol):
     def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]: ...
 
 
+class ViewModule(Protocol):
+    """Module that says what there is to see of a run; the screens draw it.  Reads records, and changes nothing.
+
+    project: the run as it stands, from its records and what they do not say
+    details: of an item that a row of it names; SpecError when there is none
+    watched: the files of which one has changed whenever the projection may have"""
+
+    def project(self, run: str, targets: Sequence[Target], moment: Moment) -> Projection: ...
+    def details(self, run: str, targets: Sequence[Target], item: str) -> Sequence[Block]: ...
+    def watched(self, run: str, targets: Sequence[Target]) -> Sequence[str]: ...
+
+
+class ShowModule(Protocol):
+    """Module that can tell how a run came about: projections of it, each `at` a later time than the one before."""
+
+    def moments(self, run: str, targets: Sequence[Target]) -> Iterable[Projection]: ...
+
+
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof", "mcts": "pipeline.mcts"}
 
 
@@ -250,6 +269,8 @@ RETRY: Ability[RetryModule] = Ability("retry", ("tree",))
 PROMPT: Ability[PromptModule] = Ability("prompt", ("tree",))
 PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
+VIEW: Ability[ViewModule] = Ability("view", ("steps", "tree", "proof", "mcts"))
+SHOW: Ability[ShowModule] = Ability("view", ("tree",))
 
 
 def kind_of(item: Item) -> str:

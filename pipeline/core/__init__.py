@@ -9,5 +9,6 @@ schedule   what may start now
 outcome    records that views show: how a target went, what a build would do, what a gc dropped
 templates  texts with {braces}: parsed, filled in, quoted for a shell
 text       text for people: one bounded line, numbers, lists, durations
+projection a run as numbers and blocks, for every screen; and changes of it
 cages      words of a spec about the cage of a command
 journal    policies that are asked and told; their journals, resumed and replayed"""

@@ -1,0 +1,237 @@
+"""Projections: a run as numbers and blocks, from which the terminal, the page and JSON are drawn.
+
+A kind makes them from its records (`view` of each kind); nobody else counts or judges, so that no two screens can
+disagree.  A projection is small: what only one who opens an item wants to see are its `details`, asked for by name.
+Texts are for people and plain: whoever draws them escapes them for his medium.
+
+A change of a projection is a delta, which `apply_delta` adds to the JSON of the one before: blocks are known by their
+names, rows of a table by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+Json = dict[str, Any]
+
+# --- What stands of a run.
+
+EMPTY, LIVE, PAUSED, STOPPED, KILLED, FAILED_RUN, DONE = (
+    "empty",
+    "live",
+    "paused",
+    "stopped",
+    "killed",
+    "failed",
+    "done",
+)
+RUN_STATES: Mapping[str, str] = {
+    EMPTY: "nothing was built yet",
+    LIVE: "a build of it goes on",
+    PAUSED: "a person has paused it: nothing that costs is started",
+    STOPPED: "no build goes on, and there is more to do",
+    KILLED: "its last build has no end, and no process works on it",
+    FAILED_RUN: "no build goes on; targets of the last one failed",
+    DONE: "all is made",
+}
+# How an item stands, each with the sign that tells it apart without colours.
+STATUSES: Mapping[str, str] = {
+    "promoted": "▲", "proved": "▲", "done": "●", "passed": "◆", "indecisive": "◇", "rejected": "▽", "failed": "✕",
+    "refused": "⊘", "running": "▶", "waiting": "…", "queued": "·", "skipped": "−", "open": "○", "stale": "≠",
+    "recalled": "↺",
+}  # fmt: skip
+
+
+class RunState(NamedTuple):
+    """One of RUN_STATES; `why`: the same for this run; `since`: seconds of the epoch, None where it is not known."""
+
+    word: str
+    why: str = ""
+    since: float | None = None
+
+
+class Figure(NamedTuple):
+    """A number of the top line.  `text` is all of it with its unit; `value` is for programs, None where there is none.
+
+    `better`: `higher` or `lower`, where one of them is; `note`: a few words below it."""
+
+    name: str
+    text: str
+    value: float | None = None
+    better: str = ""
+    note: str = ""
+
+
+# --- Blocks, of which a projection and the details of an item are made.
+
+
+class Text(NamedTuple):
+    """Paragraphs, parted by empty lines."""
+
+    KIND: ClassVar = "text"
+    name: str
+    title: str
+    text: str
+
+
+class Column(NamedTuple):
+    """A column of a table.  `is_number`: its cells stand at the right."""
+
+    title: str
+    is_number: bool = False
+    unit: str = ""
+    better: str = ""
+
+
+class Row(NamedTuple):
+    """A row of a table.  `item`: whose details it opens; `status`: one of STATUSES; `depth`: how far it is indented."""
+
+    cells: Sequence[str]
+    item: str = ""
+    status: str = ""
+    depth: int = 0
+
+
+class Table(NamedTuple):
+    """A table, or with depths of its rows a tree.  `sentence`: what it says, for whoever does not see it."""
+
+    KIND: ClassVar = "table"
+    name: str
+    title: str
+    sentence: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+
+class Picture(NamedTuple):
+    """An SVG of `views/pages`; what has `data-item` opens those details."""
+
+    KIND: ClassVar = "picture"
+    name: str
+    title: str
+    sentence: str
+    svg: str
+
+
+class HeatRow(NamedTuple):
+    title: str
+    values: Sequence[float | None]
+    item: str = ""
+
+
+class Heat(NamedTuple):
+    """Numbers by row and column; None is what was not measured.  `centre`: the value that is neither good nor bad."""
+
+    KIND: ClassVar = "heat"
+    name: str
+    title: str
+    sentence: str
+    columns: Sequence[str]
+    rows: Sequence[HeatRow]
+    unit: str = ""
+    better: str = ""
+    centre: float | None = None
+
+
+class Code(NamedTuple):
+    """Text in a fixed width: `look` is `diff`, `log`, `lean` or `text`; `path` has all of it; `left_out`: bytes."""
+
+    KIND: ClassVar = "code"
+    name: str
+    title: str
+    text: str
+    look: str = "text"
+    path: str = ""
+    left_out: int = 0
+
+
+Block = Text | Table | Picture | Heat | Code
+
+
+class Projection(NamedTuple):
+    """A run as it stands.  `meaning`: what its result means, and what it does not; `headline`: its state in a sentence.
+
+    `command` shows this very run in a terminal; `at`: the time of what is shown, of the records and not of now."""
+
+    run: str
+    kind: str
+    headline: str
+    state: RunState
+    figures: Sequence[Figure]
+    meaning: str
+    blocks: Sequence[Block]
+    command: str = ""
+    at: float | None = None
+
+
+class RunningTarget(NamedTuple):
+    """A target that a build is making; `says`: the last line about its progress, if any."""
+
+    name: str
+    since: float
+    says: str = ""
+
+
+class Moment(NamedTuple):
+    """What no record says: does a build work on the run, and on what; is it paused; and what time is it.
+
+    `left`: seconds until that build ends, as far as it can tell."""
+
+    is_building: bool = False
+    pause: Mapping[str, Any] | None = None
+    now: float = 0.0
+    running: Sequence[RunningTarget] = ()
+    left: float | None = None
+
+
+# --- As JSON, and changes of it.
+
+
+def as_json(value: Any) -> Any:
+    """A projection, a block or a part of one, as JSON: fields by their names, blocks with `is`."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        kind: Json = {"is": value.KIND} if hasattr(value, "KIND") else {}
+        return kind | {name: as_json(each) for name, each in value._asdict().items()}
+    if isinstance(value, Mapping):
+        return {name: as_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    return value
+
+
+def delta(before: Json, after: Json) -> Json:
+    """What makes the JSON of one projection that of another; empty if they are the same.
+
+    `blocks` has those that are new or different; of a table of the same columns the different rows by their places,
+    and how many there are; `order`: the names of all, if they are not the same as before."""
+    changed = {name: value for name, value in after.items() if name != "blocks" and before.get(name) != value}
+    old = {block["name"]: block for block in before.get("blocks", [])}
+    new = {block["name"]: block for block in after["blocks"]}
+    blocks = {name: _block_delta(old.get(name), block) for name, block in new.items() if old.get(name) != block}
+    if blocks:
+        changed["blocks"] = blocks
+    if [*old] != [*new]:
+        changed["order"] = [*new]
+    return changed
+
+
+def _block_delta(old: Json | None, new: Json) -> Json:
+    rest = [{name: value for name, value in (each or {}).items() if name != "rows"} for each in (old, new)]
+    if old is None or new["is"] != Table.KIND or rest[0] != rest[1]:
+        return new
+    rows = {str(at): row for at, row in enumerate(new["rows"]) if at >= len(old["rows"]) or old["rows"][at] != row}
+    return {"rows": rows, "count": len(new["rows"])}
+
+
+def apply_delta(before: Json, change: Json) -> Json:
+    """The JSON of the projection after a change."""
+    blocks = {block["name"]: block for block in before.get("blocks", [])}
+    for name, block in change.get("blocks", {}).items():
+        blocks[name] = block if "is" in block else blocks[name] | {"rows": _changed_rows(blocks[name]["rows"], block)}
+    order: Iterable[str] = change.get("order", [*blocks])
+    plain = {name: value for name, value in change.items() if name not in ("blocks", "order")}
+    return {**before, **plain, "blocks": [blocks[name] for name in order]}
+
+
+def _changed_rows(rows: Sequence[Json], change: Json) -> list[Json]:
+    return [change["rows"].get(str(at)) or rows[at] for at in range(change["count"])]
