@@ -10,7 +10,7 @@ names, rows of a table by their places."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ RUN_STATES: Mapping[str, str] = {
 # How an item stands, each with the sign that tells it apart without colours.
 STATUSES: Mapping[str, str] = {
     "promoted": "▲", "proved": "▲", "done": "●", "passed": "◆", "indecisive": "◇", "rejected": "▽", "failed": "✕",
-    "refused": "⊘", "running": "▶", "waiting": "…", "queued": "·", "skipped": "−", "open": "○", "stale": "≠",
+    "refused": "⊘", "running": "▶", "waiting": "…", "queued": "·", "skipped": "~", "open": "○", "stale": "≠",
     "recalled": "↺",
 }  # fmt: skip
 
@@ -68,7 +68,6 @@ class Figure(NamedTuple):
 class Text(NamedTuple):
     """Paragraphs, parted by empty lines."""
 
-    KIND: ClassVar = "text"
     name: str
     title: str
     text: str
@@ -95,7 +94,6 @@ class Row(NamedTuple):
 class Table(NamedTuple):
     """A table, or with depths of its rows a tree.  `sentence`: what it says, for whoever does not see it."""
 
-    KIND: ClassVar = "table"
     name: str
     title: str
     sentence: str
@@ -106,7 +104,6 @@ class Table(NamedTuple):
 class Picture(NamedTuple):
     """An SVG of `views/pages`; what has `data-item` opens those details."""
 
-    KIND: ClassVar = "picture"
     name: str
     title: str
     sentence: str
@@ -122,7 +119,6 @@ class HeatRow(NamedTuple):
 class Heat(NamedTuple):
     """Numbers by row and column; None is what was not measured.  `centre`: the value that is neither good nor bad."""
 
-    KIND: ClassVar = "heat"
     name: str
     title: str
     sentence: str
@@ -136,7 +132,6 @@ class Heat(NamedTuple):
 class Code(NamedTuple):
     """Text in a fixed width: `look` is `diff`, `log`, `lean` or `text`; `path` has all of it; `left_out`: bytes."""
 
-    KIND: ClassVar = "code"
     name: str
     title: str
     text: str
@@ -146,6 +141,7 @@ class Code(NamedTuple):
 
 
 Block = Text | Table | Picture | Heat | Code
+KINDS: Mapping[type, str] = {Text: "text", Table: "table", Picture: "picture", Heat: "heat", Code: "code"}
 
 
 class Projection(NamedTuple):
@@ -190,7 +186,7 @@ class Moment(NamedTuple):
 def as_json(value: Any) -> Any:
     """A projection, a block or a part of one, as JSON: fields by their names, blocks with `is`."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        kind: Json = {"is": value.KIND} if hasattr(value, "KIND") else {}
+        kind: Json = {"is": KINDS[type(value)]} if type(value) in KINDS else {}
         return kind | {name: as_json(each) for name, each in value._asdict().items()}
     if isinstance(value, Mapping):
         return {name: as_json(each) for name, each in value.items()}
@@ -217,7 +213,7 @@ def delta(before: Json, after: Json) -> Json:
 
 def _block_delta(old: Json | None, new: Json) -> Json:
     rest = [{name: value for name, value in (each or {}).items() if name != "rows"} for each in (old, new)]
-    if old is None or new["is"] != Table.KIND or rest[0] != rest[1]:
+    if old is None or new["is"] != KINDS[Table] or rest[0] != rest[1]:
         return new
     rows = {str(at): row for at, row in enumerate(new["rows"]) if at >= len(old["rows"]) or old["rows"][at] != row}
     return {"rows": rows, "count": len(new["rows"])}
