@@ -152,7 +152,7 @@ def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
         sentence = f"{plural(len(running), 'target')} at work."
         yield Table("running", "Running now", sentence, header, running)
     if manifest["nodes"]:
-        yield _tree(manifest, moment)
+        yield tree_table(manifest, moment)
     if stair := stair_picture(manifest):
         yield stair
     yield from _remarks(manifest)
@@ -189,7 +189,8 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
             yield Row([stage, clip_text(each["idea_title"], TITLE_WIDTH) or BLANK, since, BLANK], name, "running")
 
 
-def _tree(manifest: Manifest, moment: Moment) -> Table:
+def tree_table(manifest: Manifest, moment: Moment) -> Table:
+    """The tree of nodes and ideas."""
     config, nodes = manifest["run_config"], manifest["nodes"]
     primary, paired = clip_text(config["primary"], 40), config["method"] == PAIRED
     better = better_direction(config, config["primary"])
