@@ -57,7 +57,9 @@ from pipeline.views.lines import clean_text
 
 # Characters or bytes that are shown; of a log its end, of all others the beginning.
 LONGEST_TEXT, LONGEST_DIFF, LONGEST_LOG = 8_000, 24_000, 4_000
-MOST_CELLS, MOST_COLUMNS, MOST_CALLS, MOST_MOMENTS = 6_000, 120, 200, 300
+MOST_CELLS, MOST_COLUMNS, MOST_CALLS = 6_000, 120, 200
+# A show has so many moments; a large search has fewer, as each of them costs by its evaluations.
+MOST_MOMENTS, FEWEST_MOMENTS, MOST_ENTRIES = 300, 50, 500_000
 CHECK_STATUSES = {True: "passed", False: "rejected", None: "skipped"}
 
 
@@ -76,7 +78,8 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
     """How a search came about: its projection at each event, or at so many of them, and as it stands."""
     manifest = current_manifest(run, planned_config(targets))
     times = sorted({event["at"] for event in manifest["events"]})
-    every = max(1, -(-len(times) // MOST_MOMENTS))
+    most = min(MOST_MOMENTS, max(FEWEST_MOMENTS, MOST_ENTRIES // max(1, len(manifest["evaluations"]))))
+    every = max(1, -(-len(times) // most))
     for at in times[:-1:every]:
         then = manifest_at(manifest, at)
         yield projection_of(then, moment_at(then, at))
