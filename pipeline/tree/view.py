@@ -88,7 +88,7 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
 
 
 def moment_at(manifest: Manifest, at: float) -> Moment:
-    """What its events say of a time that is past: whether a build worked on the search, and whether it was paused."""
+    """The moment of a time that is past, by its events: whether a build worked on it, and whether it was paused."""
     asked = [event for event in manifest["events"] if event["event"] in (PAUSED, RESUMED)]
     build, end = last_build(manifest["events"])
     pause = asked[-1] if asked and asked[-1]["event"] == PAUSED else None

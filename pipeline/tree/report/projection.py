@@ -169,7 +169,7 @@ def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
 
 
 def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
-    """What a build makes: as it says itself; else what its events tell of evaluations."""
+    """Rows of the targets at work: as their build says itself; else what its events tell of evaluations."""
     if not moment.is_building:
         return
     evaluations = manifest["evaluations"]
@@ -332,7 +332,7 @@ def _remarks(manifest: Manifest) -> Iterator[Block]:
 
 
 def _failures(manifest: Manifest) -> Iterator[Block]:
-    """What failed, by a candidate's fault or by a target's, and what was out."""
+    """Failures, by a candidate's fault or by a target's, and what was out."""
     told = {event["eval_id"]: event for event in manifest["events"] if event["event"] == EVENT_FAILED}
     rows = []
     for name, each in manifest["evaluations"].items():
