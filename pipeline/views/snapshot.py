@@ -189,7 +189,10 @@ class TableLayout(NamedTuple):
 
     def _line(self, cells: Sequence[str]) -> str:
         columns = zip(cells, self.widths, self.is_number, strict=False)
-        return GAP.join(pad_text(cell, width, is_number) for cell, width, is_number in columns).rstrip()
+        return GAP.join(
+            pad_text("…" if is_number and text_width(cell) > width else cell, width, is_number)
+            for cell, width, is_number in columns
+        ).rstrip()
 
 
 def table_layout(table: Json, rows: Sequence[Json], width: int) -> TableLayout:
@@ -204,13 +207,13 @@ def table_layout(table: Json, rows: Sequence[Json], width: int) -> TableLayout:
         columns.insert(1, {"title": "status", "is_number": False, "unit": "", "better": ""})
     heads = [column_head(column) for column in columns]
     is_number = [column["is_number"] for column in columns]
-    draft = TableLayout(heads, (), is_number, is_statused, status, (), width // 4)
+    draft = TableLayout(heads, (), is_number, is_statused, status, (), width // 8)
     natural = [max(1, text_width(head)) for head in heads]
     for row in rows:
         for at, cell in enumerate(draft.cells(row)[: len(natural)]):
             natural[at] = min(width, max(natural[at], text_width(cell)))
     least = [
-        wide if number else min(wide, NARROW if at else NARROW_FIRST)
+        wide if number else min(wide, NARROW if at else NARROW_FIRST + draft.indent)
         for at, (wide, number) in enumerate(zip(natural, is_number, strict=True))
     ]
     kept = len(columns)
@@ -254,6 +257,14 @@ def _table_lines(table: Json, width: int, most: int | None) -> list[str]:
     if not table["rows"]:
         return [title, *sentence]
     return [title, *sentence, cut_text(layout.head, width), *(cut_text(layout.line(row), width) for row in rows)]
+
+
+def filtered_rows(rows: Sequence[Json], text: str) -> Sequence[Json]:
+    """Rows with a text in a cell, in their status or in their item, whatever its case."""
+    if not text:
+        return rows
+    wanted = text.casefold()
+    return [row for row in rows if wanted in " ".join((*row["cells"], row["status"], row["item"])).casefold()]
 
 
 # --- Heat maps.
