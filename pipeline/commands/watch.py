@@ -8,15 +8,20 @@ from __future__ import annotations
 import gc
 import os
 import select
+import shlex
 import signal
 import sys
 import termios
 import tty
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
+from math import inf, nan
 from shutil import get_terminal_size
 from typing import Any
+
+from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
@@ -24,13 +29,14 @@ from pipeline.commands.command import OneRunCommand, option, print_text
 from pipeline.commands.selection import ability_of
 from pipeline.commands.steer import pause_run, resume_run
 from pipeline.core.projection import Json, apply_delta
+from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.screens.feed import RunFeed
-from pipeline.screens.show import Feed, RecordedFeed, Show
+from pipeline.screens.show import Feed, RecordedFeed, Show, read_show, record_show, write_show
 from pipeline.store.steering import SteeringLog
-from pipeline.views.lines import cut_text, encodable, text_width
+from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
-from pipeline.views.snapshot import block_lines, duration_column, filtered_rows, head_lines, snapshot
+from pipeline.views.snapshot import block_lines, filtered_rows, head_lines, snapshot
 
 HOW_TO_GET = "`pip install 'coppice[watch]'` gives a full screen with keys and details"
 POLL_SECONDS, SHOW_POLL_SECONDS = 0.5, 0.1
@@ -61,6 +67,45 @@ class WatchCommand(OneRunCommand):
             return 0
         steering = RunSteering(run) if plan.kind in kinds.STEER.kinds else None
         return present(feed, place, POLL_SECONDS, steering=steering, is_linked=True)
+
+
+def replay_show(run: str, params: Mapping[str, Any]) -> int:
+    """`coppice replay RUN --show`: a run's recording, or one that is made from its records."""
+    speed = show_speed(params["speed"])
+    if params["json"] or (params["save"] and (params["from"] or params["speed"])):
+        what = "--json" if params["json"] else "--speed" if params["speed"] else "--from"
+        raise InvalidCommand(f"replay: {what} does not go with {'--show' if params['json'] else '--save'}")
+    words = ["coppice", "replay", run, "--show"]
+    for name in ("speed", "from"):
+        words += [f"--{name}", params[name]] if params[name] else []
+    if params["from"]:
+        show, details = read_show(params["from"], run), None
+    else:
+        plan = project.load([run], keep=False)[run]
+        came_about = ability_of(plan, kinds.SHOW, "does not tell how it came about; `kind: tree` does")
+        view = kinds.ability_module(plan.kind, kinds.VIEW)
+        details = partial(view.details, run, plan.targets)
+        show = record_show(run, plan.kind, came_about.moments(run, plan.targets), details if params["save"] else None)
+    if params["save"]:
+        size = write_show(params["save"], show)
+        changes = plural(len(show.changes), "change")
+        print(f"{changes} of {run} in {duration(show.seconds, 0)}: {params['save']}, {plural(size, 'byte')}")
+        return 0
+    if not is_terminal():
+        print_text("\n".join(headline_lines(show)))
+        return 0
+    feed = RecordedFeed(show, shlex.join(words), speed, details=details)
+    return present(feed, {}, SHOW_POLL_SECONDS, ShowSteering(feed), is_over=lambda: feed.is_over)
+
+
+def show_speed(text: str) -> float:
+    try:
+        speed = float(text or 1)
+    except ValueError:
+        speed = nan
+    if not 0 < speed < inf:
+        raise InvalidCommand(f"replay: --speed wants a number above 0, such as 2, not '{text}'")
+    return speed
 
 
 class RunSteering:
@@ -116,11 +161,11 @@ def _filtered(block: Json, text: str) -> Json:
 
 def headline_lines(show: Show) -> Iterator[str]:
     """How a show goes where nobody can see it move: its headlines with their times, and how it ends."""
-    last, width = None, get_terminal_size((100, 24)).columns
+    last, width, end = None, get_terminal_size((100, 24)).columns, show.start
     for seconds, projection in show.frames():
         if projection["headline"] != last:
             last = projection["headline"]
-            yield cut_text(f"{duration_column(seconds)}  {last}", width)
+            yield cut_text(f"{duration(seconds, 0):>12}  {cell_text(last)}", width)
         end = projection
     yield from ("", *snapshot(end, width))
 
@@ -153,7 +198,10 @@ def redraw(feed: Feed, poll_seconds: float, unicode: bool, is_over: Callable[[],
     projection = feed.now()
 
     def lines(width: int, height: int) -> list[ScreenLine]:
-        drawn = [*snapshot(projection, width - 1, height - 2, unicode), cut_text(f"plain: {HOW_TO_GET}; q quits", width - 1)]
+        drawn = [
+            *snapshot(projection, width - 1, height - 2, unicode),
+            cut_text(f"plain: {HOW_TO_GET}; q quits", width - 1),
+        ]
         fitting = [cut_text(encodable(line, sys.stdout), width - 1) for line in drawn]
         return [ScreenLine(line, text_width(line)) for line in fitting]
 
@@ -174,7 +222,7 @@ def redraw(feed: Feed, poll_seconds: float, unicode: bool, is_over: Callable[[],
     return 0
 
 
-def _last_size() -> Sequence[int]:
+def _last_size() -> tuple[int, int]:
     columns, rows = get_terminal_size()
     return columns - 1, rows - 1
 

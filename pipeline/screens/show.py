@@ -9,6 +9,7 @@ import gzip
 import json
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
@@ -62,8 +63,13 @@ class Show(NamedTuple):
 # --- Recordings.
 
 
-def record_show(run: str, kind: str, moments: Iterable[Projection], details: Callable[[str], Iterable[Block]]) -> Show:
-    """Record projections, each `at` a later time than the one before; SpecError where a run has none."""
+Details = Callable[[str], Iterable[Block]]
+
+
+def record_show(run: str, kind: str, moments: Iterable[Projection], details: Details | None = None) -> Show:
+    """Record projections, each `at` a later time than the one before, and details of all items, if they are asked for.
+
+    SpecError where a run has none."""
     frames = iter(moments)
     first = next(frames, None)
     if first is None:
@@ -78,7 +84,8 @@ def record_show(run: str, kind: str, moments: Iterable[Projection], details: Cal
             changes.append((seconds, change))
         before = after
     items = {row["item"]: None for block in before["blocks"] if block["is"] == "table" for row in block["rows"]}
-    return Show(run, kind, start, changes, {item: as_json([*details(item)]) for item in items if item})
+    blocks = {item: as_json([*details(item)]) for item in items if item} if details else {}
+    return Show(run, kind, start, changes, blocks)
 
 
 def write_show(path: str, show: Show) -> int:
@@ -103,7 +110,12 @@ def read_show(path: str, run: str) -> Show:
     if record["run"] != run:
         raise SpecError(f"{path}: is a recording of run '{record['run']}', not of '{run}'")
     changes = [(seconds, change) for seconds, change in record["changes"]]
-    return Show(run, record["kind"], record["start"], changes, record["details"])
+    show = Show(run, record["kind"], record["start"], changes, record["details"])
+    try:
+        deque(show.frames(), maxlen=0)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise SpecError(f"{path}: has a change that fits nothing before it; {_how_to_make(run)}") from error
+    return show
 
 
 def _how_to_make(run: str) -> str:
@@ -150,13 +162,18 @@ def _shortened(gaps: Sequence[float], factor: float) -> float:
 class RecordedFeed:
     """Feed that plays a show by a clock, from the first time that it is asked.
 
-    `command` is shown as the one that shows this; `details` tells of items that the recording has nothing about."""
+    `command` is shown as the one that shows this; `details` tells of items where the recording has none."""
 
     def __init__(
-        self, show: Show, command: str, speed: float = 1.0, clock: Callable[[], float] = time.monotonic
+        self,
+        show: Show,
+        command: str,
+        speed: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+        details: Details | None = None,
     ) -> None:
         self.show = show
-        self._command, self._speed, self._clock = command, speed, clock
+        self._command, self._speed, self._clock, self._details = command, speed, clock, details
         self._times = show_times([seconds for seconds, _ in show.changes])
         self._played = 0  # changes
         self._projection = show.start
@@ -177,9 +194,12 @@ class RecordedFeed:
         return delta(before, self._shown)
 
     def details(self, item: str) -> list[Json]:
-        if item not in self.show.details:
+        if item in self.show.details:
+            return self.show.details[item]
+        if self._details is None:
             raise SpecError(f"the recording of {self.show.run} has no details of '{item}'")
-        return self.show.details[item]
+        blocks: list[Json] = as_json([*self._details(item)])
+        return blocks
 
     @property
     def is_over(self) -> bool:

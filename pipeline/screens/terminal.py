@@ -220,6 +220,9 @@ class WatchApp(App[None]):
         self.projection = await self._ask(self.feed.now)
         if self.place.item:
             await self._read_details()
+        names = [block["name"] for block in self.views()]
+        if self.place.view not in ("", *names):
+            self.remark = f"there is no view '{self.place.view}' yet; there are: {', '.join(names)}"
         self.draw()
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
@@ -240,7 +243,7 @@ class WatchApp(App[None]):
         """Draw what has changed.  What cannot be read now, such as a spec under edit, is said, and asked for again."""
         try:
             change = await self._ask(self.feed.poll)
-        except SpecError as error:
+        except (SpecError, OSError) as error:
             self.remark = str(error)
             self.draw()
             return
