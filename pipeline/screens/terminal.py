@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.events import Key, Resize
+from textual.events import Event, Key, Resize
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
@@ -51,6 +51,7 @@ DIFF_STYLES = {"+": GREEN, "-": RED, "@": CYAN}
 RUNNING = "running"
 MEANING = "meaning"
 POLL_SECONDS = 0.5
+LEAST_HEIGHT = 16  # of a terminal, from which on there are panes beside the body
 MEASURED_ROWS = 200  # at each end of a table, by which the widths of its columns are chosen
 FOOTER = "j k g G move · Enter details · Tab next view · / filter · ? keys · q quit"
 KEYS = [
@@ -154,6 +155,7 @@ class WatchApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = ""
     CSS = """
+    Screen { overflow: hidden; }
     Pane { width: 100%; }
     #body { height: 1fr; }
     Input { display: none; height: 1; border: none; padding: 0; background: ansi_default; }
@@ -270,9 +272,9 @@ class WatchApp(App[None]):
             return
         width, height = self.size
         command = watch_command(self.projection["run"], self.place) if self.is_linked else ""
-        head = head_lines(self.projection, width, command=command)
+        head = head_lines(self.projection, width, command=command)[: max(1, height // 2 - 1)]
         self._pane("head").show([(BOLD if at == 0 else PLAIN, line) for at, line in enumerate(head)])
-        is_whole = not (self.place.item or self.helps)
+        is_whole = height >= LEAST_HEIGHT and not (self.place.item or self.helps)
         self._pane("running").show(self._running_lines(width, height) if is_whole else [])
         self._pane("log").show(self._log_lines(width, height) if is_whole else [])
         self._pane("keys").show([self._keys_line(width)])
@@ -358,17 +360,19 @@ class WatchApp(App[None]):
 
     # --- Keys.
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let a question be answered first, and what is typed as a filter be text."""
-        return action == "quit" or not (self.question or (self.focused is not None and action != "leave"))
+    async def on_event(self, event: Event) -> None:
+        """Take a key for the answer while there is a question, and for nothing else."""
+        if not (self.question and isinstance(event, Key)):
+            await super().on_event(event)
+            return
+        self.question = ""
+        if event.key == "y" and self.steering is not None:
+            self.remark = self.steering.act(self.projection)
+        self.draw()
 
-    def on_key(self, event: Key) -> None:
-        if self.question:
-            event.stop()
-            self.question = ""
-            if event.key == "y" and self.steering is not None:
-                self.remark = self.steering.act(self.projection)
-            self.draw()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let what is typed as a filter be text."""
+        return self.focused is None or action in ("quit", "leave")
 
     def _rows(self) -> Sequence[Json]:
         block = self._view()
@@ -407,10 +411,8 @@ class WatchApp(App[None]):
         self._turn_page()
 
     def action_leave(self) -> None:
-        """Leave, one at a time: the question, what is typed, the keys, the details, the filter, the view."""
-        if self.question:
-            self.question = ""
-        elif self.focused is not None:
+        """Leave, one at a time: what is typed, the keys, the details, the filter, the view."""
+        if self.focused is not None:
             self._end_typing("")
         elif self.helps:
             self.helps = False

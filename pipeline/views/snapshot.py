@@ -19,7 +19,8 @@ ARROWS = {"higher": "↑", "lower": "↓"}
 ARROWS_LEGEND = "↑ higher is better, ↓ lower is better"
 MISSING = "-"
 GAP = "  "
-NARROW, NARROW_FIRST = 8, 12  # columns of a terminal that a column of text keeps, and that of names
+PROSE = 20  # a column that is wider is of prose, which may be cut; others are whole or left out
+LEAST_PROSE, LEAST_NAMES = 12, 14  # columns of a terminal that it keeps, and the first column, of names
 MOST_ROWS = 40  # of a table, where there is no height to fit
 MOST_HEADLINE, MOST_FIGURES = 2, 3  # lines of them, where there is
 SHADES = "░▒▓█"
@@ -161,6 +162,7 @@ def _clipped(lines: list[str], most: int | None, width: int) -> list[str]:
 class TableLayout(NamedTuple):
     """Columns of a table that have a place, each with its width; `left_out`: titles of those that have none."""
 
+    kept: Sequence[int]
     heads: Sequence[str]
     widths: Sequence[int]
     is_number: Sequence[bool]
@@ -171,10 +173,11 @@ class TableLayout(NamedTuple):
 
     @property
     def head(self) -> str:
-        return self._line(self.heads)
+        return self._line([self.heads[at] for at in self.kept])
 
     def line(self, row: Json) -> str:
-        return self._line(self.cells(row))
+        cells = self.cells(row)
+        return self._line([cells[at] for at in self.kept if at < len(cells)])
 
     def cells(self, row: Json) -> list[str]:
         """All cells of a row as they are shown: indented by its depth, with the sign and word of its status."""
@@ -188,7 +191,7 @@ class TableLayout(NamedTuple):
         return [cell or (MISSING if is_number else "") for cell, is_number in zip(cells, self.is_number, strict=False)]
 
     def _line(self, cells: Sequence[str]) -> str:
-        columns = zip(cells, self.widths, self.is_number, strict=False)
+        columns = zip(cells, self.widths, [self.is_number[at] for at in self.kept], strict=False)
         return GAP.join(
             pad_text("…" if is_number and text_width(cell) > width else cell, width, is_number)
             for cell, width, is_number in columns
@@ -198,7 +201,7 @@ class TableLayout(NamedTuple):
 def table_layout(table: Json, rows: Sequence[Json], width: int) -> TableLayout:
     """Places of the columns by what is in these rows.
 
-    Columns of text shrink first, then columns at the right are left out; the first stays."""
+    Prose is cut first; then columns of prose are left out, but for one, and the others from the right."""
     titles = [column["title"].lower() for column in table["columns"]]
     status = titles.index("status") if "status" in titles else -1
     columns = [*table["columns"]]
@@ -207,20 +210,23 @@ def table_layout(table: Json, rows: Sequence[Json], width: int) -> TableLayout:
         columns.insert(1, {"title": "status", "is_number": False, "unit": "", "better": ""})
     heads = [column_head(column) for column in columns]
     is_number = [column["is_number"] for column in columns]
-    draft = TableLayout(heads, (), is_number, is_statused, status, (), width // 8)
+    draft = TableLayout((), heads, (), is_number, is_statused, status, (), width // 8)
     natural = [max(1, text_width(head)) for head in heads]
     for row in rows:
         for at, cell in enumerate(draft.cells(row)[: len(natural)]):
             natural[at] = min(width, max(natural[at], text_width(cell)))
-    least = [
-        wide if number else min(wide, NARROW if at else NARROW_FIRST + draft.indent)
-        for at, (wide, number) in enumerate(zip(natural, is_number, strict=True))
-    ]
-    kept = len(columns)
-    while kept > 1 and sum(least[:kept]) + len(GAP) * (kept - 1) > width:
-        kept -= 1
-    widths = _shrunk(natural[:kept], least[:kept], width - len(GAP) * (kept - 1))
-    return draft._replace(heads=heads[:kept], widths=widths, is_number=is_number[:kept], left_out=heads[kept:])
+    least = [min(wide, LEAST_NAMES + draft.indent) if at == 0 else wide for at, wide in enumerate(natural)]
+    prose = [at for at, wide in enumerate(natural) if at and wide > PROSE and not is_number[at]]
+    for at in prose:
+        least[at] = LEAST_PROSE
+    kept = [*range(len(columns))]
+    leaving = [*range(1, len(columns)), *prose[1:]]  # the last one first
+    while leaving and sum(least[at] for at in kept) + len(GAP) * (len(kept) - 1) > width:
+        if (last := leaving.pop()) in kept:
+            kept.remove(last)
+    room = width - len(GAP) * (len(kept) - 1)
+    widths = _shrunk([natural[at] for at in kept], [least[at] for at in kept], room)
+    return draft._replace(kept=kept, widths=widths, left_out=[heads[at] for at in range(len(heads)) if at not in kept])
 
 
 def _shrunk(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
