@@ -27,7 +27,7 @@ from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN
 from pipeline.tree.run.records import EVENT_BUILD, EVENT_BUILD_ENDED, QUEUED, RUNNING
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, TESTED, UNDECIDABLE
 
-REASON_WIDTH = 18  # characters
+IDEA_WIDTH, NAME_WIDTH, REASON_WIDTH = 48, 20, 18  # characters
 DRY_RUN = "**Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
@@ -42,7 +42,12 @@ Manifest = Mapping[str, Any]
 def best_path(manifest: Manifest) -> list[str]:
     """The path from the root to the node that ranks best against it, which need not be the deepest."""
     names = [*manifest["nodes"]]
-    chain = [max(names, key=lambda name: node_rank(manifest, name))] if names else [""]
+    return path_to(manifest, max(names, key=lambda name: node_rank(manifest, name)) if names else "")
+
+
+def path_to(manifest: Manifest, node: str) -> list[str]:
+    """The nodes from the root to this one."""
+    chain = [node]
     while parent := manifest["nodes"].get(chain[0], {}).get("parent_node_id"):
         chain.insert(0, parent)
     return chain
@@ -88,6 +93,25 @@ def best_node(manifest: Manifest) -> BestNode | None:
     root = root_comparison(manifest, name)
     found = BestNode(name, name == start, primary_mean(manifest, start), primary_mean(manifest, name))
     return found._replace(score=root["score"], is_estimate=bool(root["evidence"])) if root else found
+
+
+def path_header(manifest: Manifest) -> list[str]:
+    config = manifest["run_config"]
+    verdict = "verdict" if config["method"] == PAIRED else "grade"
+    return ["node", "idea", clip_text(config["primary"], NAME_WIDTH), "step", verdict, "in all", "score", "commit"]
+
+
+def path_cells(manifest: Manifest, name: str) -> list[str]:
+    """A node on the way to another: what its step gained is against its parent, and in all against the root."""
+    node, primary = manifest["nodes"][name], manifest["run_config"]["primary"]
+    source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
+    idea, steps = "(the start)", [BLANK] * 4
+    if source and source["scoring_summary"]:
+        parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
+        idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
+        steps = [gain_text(parent, primary), verdict_word(source), gain_text(root, primary)]
+        steps.append(format_score(root["score"]))
+    return [name, idea, mean_text(manifest, name), *steps, node["commit"][:10]]
 
 
 def primary_mean(manifest: Manifest, node: str) -> float | None:

@@ -10,20 +10,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pipeline.core.text import join_names, plural
 from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.figures import (
+    IDEA_WIDTH,
+    NAME_WIDTH,
     UNFINISHED,
     Manifest,
     best_path,
     change_text,
     depth_counts,
-    gain_text,
     idea_cells,
     mean_text,
     opening_lines,
+    path_cells,
+    path_header,
     promoted_place,
     scoring_sentence,
 )
 from pipeline.tree.report.happenings import happening_lines
-from pipeline.tree.report.headlines import verdict_word
 from pipeline.tree.report.markdown import (
     BLANK,
     clip_text,
@@ -39,31 +41,15 @@ from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
 
-IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH = 48, 100, 20  # characters
+WHY_WIDTH = 100  # characters
 MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 TOOK = "took, s"  # not `seconds`, as a metric may be called
 
 
 def path_table(manifest: Manifest, best: Sequence[str]) -> list[str]:
     """The way to the best node; what a step gained is against its parent, and in all against the root."""
-    primary, rows = manifest["run_config"]["primary"], []
-    verdict = "verdict" if manifest["run_config"]["method"] == PAIRED else "grade"
-    header = ["node", "idea", clip_text(primary, NAME_WIDTH), "step", verdict, "in all", "score", "commit"]
-    for name in filter(None, best):
-        node = manifest["nodes"][name]
-        source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
-        idea, steps = "(the start)", [BLANK] * 4
-        if source and source["scoring_summary"]:
-            parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
-            idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
-            steps = [
-                gain_text(parent, primary),
-                verdict_word(source),
-                gain_text(root, primary),
-                format_score(root["score"]),
-            ]
-        rows.append([name, idea, mean_text(manifest, name), *steps, node["commit"][:10]])
-    return markdown_table(header, rows, right=("step", "in all", "score"), flexible=["idea"])
+    rows = [path_cells(manifest, name) for name in filter(None, best)]
+    return markdown_table(path_header(manifest), rows, right=("step", "in all", "score"), flexible=["idea"])
 
 
 def beam_table(manifest: Manifest) -> list[str]:
