@@ -38,7 +38,9 @@ from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
 from pipeline.views.snapshot import block_lines, filtered_rows, head_lines, snapshot
 
-HOW_TO_GET = "`pip install 'coppice[watch]'` gives a full screen with keys and details"
+# Why there is no full screen, and what to do.
+WITHOUT_TEXTUAL = "plain; for keys and details: pip install 'coppice[watch]'; q quits"
+WITHOUT_STDERR = "plain; for keys and details let standard error be the terminal, too; q quits"
 POLL_SECONDS, SHOW_POLL_SECONDS = 0.5, 0.1
 
 
@@ -92,7 +94,7 @@ def replay_show(run: str, params: Mapping[str, Any]) -> int:
         print(f"{changes} of {run} in {duration(show.seconds, 0)}: {params['save']}, {plural(size, 'byte')}")
         return 0
     if not is_terminal():
-        print_text("\n".join(headline_lines(show)))
+        print_text("\n".join(headline_lines(show, shlex.join(words))))
         return 0
     feed = RecordedFeed(show, shlex.join(words), speed, details=details)
     return present(feed, {}, SHOW_POLL_SECONDS, ShowSteering(feed), is_over=lambda: feed.is_over)
@@ -159,15 +161,15 @@ def _filtered(block: Json, text: str) -> Json:
     return {**block, "rows": filtered_rows(block["rows"], text)} if block["is"] == "table" else block
 
 
-def headline_lines(show: Show) -> Iterator[str]:
+def headline_lines(show: Show, command: str) -> Iterator[str]:
     """How a show goes where nobody can see it move: its headlines with their times, and how it ends."""
-    last, width, end = None, get_terminal_size((100, 24)).columns, show.start
+    last, end = None, show.start
     for seconds, projection in show.frames():
         if projection["headline"] != last:
             last = projection["headline"]
-            yield cut_text(f"{duration(seconds, 0):>12}  {cell_text(last)}", width)
+            yield f"{duration(seconds, 0):>12}  {cell_text(last)}"
         end = projection
-    yield from ("", *snapshot(end, width))
+    yield from ("", *snapshot({**end, "command": command}, get_terminal_size((100, 24)).columns))
 
 
 # --- On a terminal.
@@ -184,8 +186,9 @@ def present(
     """Show a feed until the user has seen enough.  `is_over`: nothing more comes, and a plain display may end."""
     gc.enable()  # what is drawn is dropped again; commands that end soon do without
     unicode = terminal_look(sys.stdout.encoding, os.environ).unicode
-    if find_spec("textual") is None:
-        return redraw(feed, poll_seconds, unicode, is_over)
+    plain = WITHOUT_TEXTUAL if find_spec("textual") is None else WITHOUT_STDERR if not sys.stderr.isatty() else ""
+    if plain:
+        return redraw(feed, poll_seconds, unicode, is_over, plain)
     from pipeline.screens.terminal import Place, WatchApp
 
     app = WatchApp(feed, Place(**place), steering, is_linked, unicode, poll_seconds=poll_seconds)
@@ -193,15 +196,12 @@ def present(
     return app.return_code or 0
 
 
-def redraw(feed: Feed, poll_seconds: float, unicode: bool, is_over: Callable[[], bool]) -> int:
-    """Redraw the snapshot in place until q, Ctrl-C or the end of a show, whose last frame stays."""
+def redraw(feed: Feed, poll_seconds: float, unicode: bool, is_over: Callable[[], bool], plain: str) -> int:
+    """Redraw the snapshot in place until q, Ctrl-C or the end of a show, whose last frame stays; `plain` says why."""
     projection = feed.now()
 
     def lines(width: int, height: int) -> list[ScreenLine]:
-        drawn = [
-            *snapshot(projection, width - 1, height - 2, unicode),
-            cut_text(f"plain: {HOW_TO_GET}; q quits", width - 1),
-        ]
+        drawn = [*snapshot(projection, width - 1, height - 2, unicode), plain]
         fitting = [cut_text(encodable(line, sys.stdout), width - 1) for line in drawn]
         return [ScreenLine(line, text_width(line)) for line in fitting]
 

@@ -228,6 +228,7 @@ class RecordedFeed:
         clock = f"recorded, {duration(at, 0)} of {whole}" if not self.is_over else f"recorded, all of {whole}"
         state = self._projection["state"]
         if state["word"] != DONE:
-            state = {**state, "why": f"{RECORDED}; {state['why']}" if state["why"] else RECORDED}
+            why = "" if state["why"] in self._projection["headline"] else state["why"]
+            state = {**state, "why": f"{RECORDED}; {why}" if why else RECORDED}
         headline = f"{clock}: {self._projection['headline']}"
         return {**self._projection, "headline": headline, "state": state, "command": self._command}

@@ -38,13 +38,12 @@ from pipeline.views.snapshot import (
     head_lines,
     is_log,
     table_layout,
-    table_title,
     title_line,
 )
 
 Line = tuple[str, str]  # style, text
 BOLD, DIM, RED, GREEN, CYAN, YELLOW, PLAIN = "bold", "dim", "red", "green", "cyan", "yellow", ""
-STATUS_STYLES = dict.fromkeys(("promoted", "proved", "passed", "done"), GREEN)
+STATUS_STYLES = dict.fromkeys(("promoted", "proved", "passed"), GREEN)
 STATUS_STYLES |= dict.fromkeys(("failed", "refused"), RED) | dict.fromkeys(("indecisive", "waiting", "stale"), YELLOW)
 STATUS_STYLES |= dict.fromkeys(("rejected", "skipped", "queued"), DIM) | {"running": CYAN}
 DIFF_STYLES = {"+": GREEN, "-": RED, "@": CYAN}
@@ -106,24 +105,32 @@ class Pane(Widget):
         self.unicode = unicode
         self.count, self.top, self.selected = 0, 0, -1
         self.line_at: Callable[[int], Line] = lambda at: (PLAIN, "")
+        self.lines: Sequence[Line] = ()
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Show these lines and no others, in a pane of that height."""
-        self.styles.height = len(lines)
-        self.show_some(len(lines), lines.__getitem__)
+        """Show these lines and no others, in a pane of that height; what is the same is not sent again."""
+        if lines != self.lines:
+            self.lines = lines
+            self.styles.height = len(lines)
+            self.show_some(len(lines), lines.__getitem__)
 
     def show_some(self, count: int, line_at: Callable[[int], Line], selected: int = -1) -> None:
         self.count, self.line_at, self.selected = count, line_at, selected
-        self.scroll_lines(0)
+        self._place(self.top)
+        self.refresh()
 
     def scroll_lines(self, by: int) -> None:
         """Move what is seen, as far as there are lines; what is selected stays in view."""
+        before = self.top
+        self._place(self.top + by)
+        if self.top != before:
+            self.refresh()
+
+    def _place(self, top: int) -> None:
         height = max(1, self.size.height)
-        top = self.top + by
         if self.selected >= 0:
             top = min(self.selected, max(top, self.selected - height + 1))
         self.top = max(0, min(top, self.count - height))
-        self.refresh()
 
     def on_resize(self, event: Resize) -> None:
         self.scroll_lines(0)
@@ -321,14 +328,14 @@ class WatchApp(App[None]):
         rows = filtered_rows(block["rows"], self.place.filter)
         layout = self._layout(block, rows, width)
         of = f" of those with '{self.place.filter}'" if self.place.filter else ""
+        left = f" ── no room for {', '.join(layout.left_out)}" if layout.left_out else ""
         self._find_row(rows)
         at = f" · {self.row + 1 if rows else 0}/{len(rows)}{of}"
 
         def line_at(at: int) -> Line:
             return STATUS_STYLES.get(rows[at]["status"], PLAIN), cut_text(layout.line(rows[at]), width)
 
-        title = table_title(block, len(block["rows"]), layout)
-        return Shown(f"{title}{at}{more}", layout.head, len(rows), line_at, rows)
+        return Shown(f"{block['title']}{at}{more}{left}", layout.head, len(rows), line_at, rows)
 
     def views(self) -> list[Json]:
         """Blocks that the body can show: all but what runs, and what the result means."""

@@ -77,7 +77,7 @@ def test_at_80_by_24_it_has_the_command_the_figures_what_runs_the_tree_the_log_a
         assert lines[0] == "coppice watch demo                                         ▶ live for 1 min 00 s"
         assert "best +1.50 %↑ · evaluations 1 of 4 · spent 0.25 USD (of 2.00)" in lines
         assert [line for line in seen.pane("running") if line.startswith("demo:d0.n0.i1.sweep  ▶ running ")]
-        assert seen.pane("title")[0].startswith("── Tree · 5 rows · 1/5 ── Tab: Best score, Events, What it means ─")
+        assert seen.pane("title")[0].startswith("── Tree · 1/5 ── Tab: Best score, Events, What it means ─")
         assert seen.pane("body")[1] == "  d0.n0.i0  ▲ promoted    +1.50  0.01  reason 0"
         assert seen.pane("log")[1:] == ["event 0", "event 1"]
         assert seen.pane("keys") == [FOOTER]
