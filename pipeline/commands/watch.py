@@ -152,7 +152,7 @@ def snapshot_lines(feed: Feed, item: str = "", view: str = "", filter: str = "")
     blocks = feed.details(item) if item else [each for each in projection["blocks"] if each["name"] == view]
     if not blocks:
         names = [block["name"] for block in projection["blocks"]]
-        raise SpecError(f"watch: --view {view}: there is no such view{did_you_mean(view, names)}: {', '.join(names)}")
+        raise SpecError(f"watch: --view {view}: there is no such view{did_you_mean(view, names)}")
     lines = head_lines(projection, width, bounded=False)
     return [*lines, *(line for block in blocks for line in ("", *block_lines(block, width)))]
 

@@ -138,7 +138,7 @@ class Pane(Widget):
     def render_line(self, y: int) -> Strip:
         at, width = y + self.top, self.size.width
         if at >= self.count:
-            return Strip.blank(width)
+            return Strip.blank(width, Style())
         style, text = self.line_at(at)
         look = Style.parse(f"{style} reverse" if at == self.selected else style)
         return Strip([Segment(ascii_signs(text, self.unicode), look)]).adjust_cell_length(width, look)
@@ -204,7 +204,7 @@ class WatchApp(App[None]):
         follows: bool = True,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.feed, self.place, self.steering = feed, place, steering
         self.is_linked, self.is_unicode, self.follows, self.poll_seconds = is_linked, unicode, follows, poll_seconds
