@@ -302,12 +302,11 @@ def whole_manifest(
     """The manifest of its parts; what is short is read anew."""
     run, at, config = records.run, records.at, records.config
     root, receipts = records.record(at.of_run("root.json")) or {}, Receipts(run)
-    sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(positions.OPENINGS)) else None
     return {
         "version": VERSION,
         "tree_run_id": run,
         "created_at": created_at(receipts, f"{run}:root"),
-        "run_config": _run_config(config),
+        "run_config": run_config(config),
         "conversation_config": {"mode": "off"},
         "root": {
             "repo": root.get("repo"),
@@ -320,14 +319,22 @@ def whole_manifest(
         "tasks": [{name: entry[name] for name in TASK_FIELDS} for entry in evaluations.values()],
         "nodes": nodes,
         "evaluations": evaluations,
-        "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
+        "holdout": sealed_record(run, config),
         "conversations": calls,
         "money": fold_money(run, records.shape.all_slots()),
         "events": events,
     }
 
 
-def _run_config(config: Params) -> Record:
+def sealed_record(run: str, config: Params) -> Record | None:
+    """The openings of what is held out, and what came of the last one; None where nothing is."""
+    if not config["holdout"] and not os.path.exists(positions.RunLayout(run).of_run(positions.OPENINGS)):
+        return None
+    sealed = seal_record(run)
+    return {name: sealed[name] for name in ("openings", "lacking", "result")}
+
+
+def run_config(config: Params) -> Record:
     """The configuration with the cages that the spec names, which no result of the report depends on."""
     own = {name: value for name, value in config.items() if name != LIMITS}
     named = config.get(LIMITS, {})
@@ -353,7 +360,9 @@ def _state(
         "expanded_node_ids_by_depth": expanded,
         "completed_depths": [*promotions],
         "task_plan_by_depth": {str(d): [*record["tasks"]] for d, record in assignments.items()},
-        "depth_progress_by_depth": {str(d): _progress(records, d, evaluations) for d in assignments},
+        "depth_progress_by_depth": {
+            str(d): depth_progress(len(records.shape.slots(d)), d, evaluations) for d in assignments
+        },
         "beam_by_depth": {str(d + 1): record["beam"] for d, record in promotions.items()},
         "deferred_cleanup": [f"{candidates}/{name}" for name in sorted(left)],
         **_budget_state(records, evaluations),
@@ -368,11 +377,12 @@ def _stop_reason(records: RunRecords, events: Iterable[Record]) -> str | None:
     return reason
 
 
-def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]) -> Record:
+def depth_progress(planned: int, depth: int, evaluations: Mapping[str, Record]) -> Record:
+    """The counts of one depth."""
     these = [each for each in evaluations.values() if each["depth"] == depth]
     ended = Counter(each["status"] for each in these)
     return {
-        "planned": len(records.shape.slots(depth)),
+        "planned": planned,
         "assigned": sum(not each["empty"] for each in these),
         **{status: ended[status] for status in (COMPLETED, FAILED, SKIPPED)},
         "unfinished": len(these) - ended[COMPLETED] - ended[FAILED] - ended[SKIPPED],
