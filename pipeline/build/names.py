@@ -31,6 +31,7 @@ NEW_COMMANDS = {
     "prompt": "pipeline.commands.questions:PromptCommand",
     "calibrate": "pipeline.commands.searches:CalibrateCommand",
     "holdout": "pipeline.commands.searches:HoldoutCommand",
+    "report": "pipeline.commands.screens:ReportCommand",
     "pause": "pipeline.commands.steer:PauseCommand",
     "resume": "pipeline.commands.steer:ResumeCommand",
     "idea": "pipeline.commands.steer:IdeaCommand",
@@ -42,6 +43,7 @@ NEW_COMMANDS = {
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
     "log": "pipeline.commands.log:LogCommand",
+    "watch": "pipeline.commands.watch:WatchCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
     "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",
@@ -55,7 +57,7 @@ MEANINGLESS = {
     "strace": "pipeline.commands.doit_commands:StraceCommand",
 }
 # Kept from the start, so that no run has to be renamed when these commands come.
-_TO_COME = {"watch", "dashboard"}
+_TO_COME = {"dashboard"}
 # `coppice mcts` builds the run of that name, so a run may have it.
 _SHARED = {"mcts"}
 # Why no run may have a name; the name of the run that flags ask for would hide a spec of that name.
