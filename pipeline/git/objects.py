@@ -251,3 +251,9 @@ def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
     if _RENAMED.search(patch) or "-" in {row[0] for row in rows} or len({row[2] for row in rows}) < len(rows):
         return None
     return Counts(len(rows), sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows))
+
+
+def patch_text(repo: str, a: str, b: str) -> bytes:
+    """The changes between two commits as a patch for people."""
+    form = ("-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv")
+    return git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)

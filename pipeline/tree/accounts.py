@@ -124,6 +124,13 @@ class Explanation:
         return [self._evaluation(parse_slot(name)) for name in self._decisions]
 
     def _checks(self, own: Evaluation) -> Iterator[CheckExplanation]:
+        yield from self.steps()
+        yield from explain_gate(own, scoring_rules(self._score.recipe["params"]))
+        if self._depth and self.promotion:
+            yield from explain_ranking(own, self._depth, self.promotion.recipe["params"]["beam_width"])
+
+    def steps(self) -> Iterator[CheckExplanation]:
+        """The steps before the gate, those of one that has not been scored yet as far as it has come."""
         assigned = load_if_intact(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}}
         if task := assigned["tasks"].get(str(self.slot)):
             turn = load_if_intact(self.at.of_eval(self.slot, "task.json")) or {}
@@ -134,11 +141,9 @@ class Explanation:
         readers = [receipt for name in names if (receipt := self.receipts.receipt(name))]
         paths = {step: self.at.of_eval(self.slot, f"{record}.json") for step, record in EXPLAINED_STEPS.items()}
         for step, path in paths.items():
-            if any(path in receipt.inputs for receipt in readers) and (record := load_if_intact(path)):
+            was_read = not readers or any(path in receipt.inputs for receipt in readers)
+            if was_read and (record := load_if_intact(path)):
                 yield from explain_step(step, record)
-        yield from explain_gate(own, scoring_rules(self._score.recipe["params"]))
-        if self._depth and self.promotion:
-            yield from explain_ranking(own, self._depth, self.promotion.recipe["params"]["beam_width"])
 
     def _others(self, own: Evaluation) -> Record:
         """The evaluations that a promoted one has beaten, best first."""

@@ -19,9 +19,9 @@ from pipeline.git.objects import parent_commit, write_commit
 from pipeline.git.refs import BranchChange, branch_changes, change_branches, users_name
 from pipeline.git.repository import locate_repo
 from pipeline.store.files import write_whole
+from pipeline.tree.report.figures import best_path
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.markdown import format_money, format_number
-from pipeline.tree.report.summary import best_path
 from pipeline.tree.rules.positions import BRANCHES, RunLayout, parse_slot
 from pipeline.tree.run.records import dump_record, load_if_intact, read_text
 from pipeline.tree.run.run_repo import RunRepo

@@ -27,10 +27,11 @@ from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog, drop_claims
+from pipeline.tree.report.figures import headline
 from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.run_records import RunRecords
-from pipeline.tree.report.summary import headline, summary_text
+from pipeline.tree.report.summary import summary_text
 from pipeline.tree.rules.beam import SKIPPED
 from pipeline.tree.rules.positions import (
     ASKING_STAGES,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kit.project import ROOT, Project
 from kit.tree_runs import IDEAS, manifest_of, searched, small_search
 
+from pipeline.tree.report.figures import best_path
 from pipeline.tree.report.headlines import idea_line
 from pipeline.tree.report.markdown import (
     clip_text,
@@ -22,7 +23,7 @@ from pipeline.tree.report.markdown import (
     table_cell,
     wrap_line,
 )
-from pipeline.tree.report.summary import best_path, summary_text
+from pipeline.tree.report.summary import summary_text
 from pipeline.tree.run.records import lives_of
 
 GOLDEN = ROOT / "tests/tree/tree_summary.md"

@@ -85,8 +85,8 @@ def _rows_chart(
     looks = [*comparison["scenarios"]]
     rows = []
     for name, each in estimates.items():
-        _, mean, interval, tooltip = _mark(comparison, 0.0, name, each, write)
-        rows.append(ChartRow(name, looks.index(name), mean, interval, [*each["of"].values()], tooltip))
+        mark = _mark(comparison, 0.0, name, each, write)
+        rows.append(ChartRow(name, looks.index(name), mark.y, mark.interval, [*each["of"].values()], mark.tooltip))
     return rows_chart(title, across, rows)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import duration, join_names, plural
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED, RETRIED
-from pipeline.tree.report.markdown import clip_text, markdown_text
+from pipeline.tree.report.markdown import BLANK, clip_text, format_change, markdown_text
 from pipeline.tree.rules.positions import ASKING_STAGES
 from pipeline.tree.run.records import (
     EVENT_BUILD,
@@ -107,7 +107,53 @@ def standing_text(events: Sequence[Event], running: Collection[str], is_building
         first = min(out, key=lambda span: span.since)
         tried = f"next try at {moment(max(span.next_try for span in out))}"
         return f"**Waits** since {moment(first.since)} for {_what(first.kind)}, {tried}"
-    return "**Not at its end**: no build of it runs" if builds[-1:] == [EVENT_BUILD_ENDED] else "**Still going on**"
+    goes_on = is_building and builds[-1:] != [EVENT_BUILD_ENDED]
+    return "**Still going on**" if goes_on else "**Not at its end**: no build of it runs"
+
+
+def last_build(events: Sequence[Event]) -> tuple[Event | None, Event | None]:
+    """The last build of which the events tell, and its end; None for one that has none."""
+    for event in reversed(events):
+        if event.get("event") == EVENT_BUILD:
+            return event, None
+        if event.get("event") == EVENT_BUILD_ENDED:
+            return event, event
+    return None, None
+
+
+def waiting_slots(events: Sequence[Event]) -> frozenset[str]:
+    """The evaluations that wait for what is out."""
+    return frozenset().union(*(span.waiting for span in wait_spans(events) if span.until is None)) - {""}
+
+
+def wait_rows(events: Sequence[Event]) -> list[tuple[list[str], bool]]:
+    """Each time for which something was out, in cells, and whether it is over."""
+    rows = []
+    for span in wait_spans(events):
+        until = BLANK if span.until is None else moment(span.until)
+        cells = [moment(span.since), _what(span.kind), str(span.tries), duration(span.paused), until]
+        rows.append((cells, span.until is not None))
+    return rows
+
+
+TOLD_FIELDS = ("verdict", "stage", "node_id", "promoted_from_eval_id", "slot", "kind", "stop_reason", "why")
+
+
+def event_line(event: Event) -> str:
+    """An event on one line."""
+    name, parts = str(event.get("event")), []
+    words = SINGLE_EVENTS.get(name, name.replace("_", " "))
+    if event.get("after") is not None and event.get("before") is not None:
+        parts.append(format_change(event["before"], event["after"]))
+    error = event.get("error") or {}
+    told = [event[key] for key in TOLD_FIELDS if event.get(key)] + [*filter(None, [error.get("why")])]
+    parts += [clip_text(str(each), WHY_WIDTH) for each in told]
+    if event.get("seconds"):
+        parts.append(duration(event["seconds"]))
+    if event.get("targets"):
+        parts.append(plural(event["targets"], "target"))
+    where = f"{event['eval_id']} " if event.get("eval_id") else ""
+    return f"{moment(_time(event))}  {where}{words}{': ' if parts else ''}{', '.join(parts)}"
 
 
 def _what(kind: str) -> str:

@@ -1,5 +1,7 @@
 """manifest.json while a search goes on: entries are folded anew as they change, the file is put together from texts.
 
+Whoever only reads a search takes that file, and folds what has happened since.
+
 To fold and dump all of a search costs time by its size.  So the entry of an evaluation is folded once for each time
 that something of it changed, and its text is kept; the same goes for events, which are only ever appended.  What is
 written is byte for byte what `dump_record(fold_manifest(…))` would be at that moment."""
@@ -9,22 +11,27 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pipeline.store.files import whole_lines, write_whole
 from pipeline.store.records import record_of
 from pipeline.tree.report.manifest import (
     NO_LIFE,
+    VERSION,
     call_files,
     evaluation_entry,
+    fold_manifest,
     node_entries,
     relived_entry,
+    run_config,
+    sealed_record,
     whole_manifest,
 )
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.beam import COMPLETED, FAILED
-from pipeline.tree.rules.positions import EVENTS, MANIFEST, parse_slot
-from pipeline.tree.run.records import Record
+from pipeline.tree.rules.positions import EVENTS, MANIFEST, RunLayout, parse_place, parse_slot
+from pipeline.tree.run.records import Record, lives_of, load_if_intact, read_events
 from pipeline.tree.spec.model import Params
 
 NO_TASKS: Record = {"tasks": {}}
@@ -77,6 +84,19 @@ class LiveManifest:
         self._nodes: dict[str, Record] | None = None
         self._stale = {str(slot) for slot in self._records.shape.all_slots()}
         self._relived: set[str] = set()
+
+    def resume(self, stored: Record, since: Iterable[Record]) -> None:
+        """Take over a manifest that was written; `since`: the events that it does not have yet."""
+        self._stale, self._entries, self._nodes = set(), dict(stored["evaluations"]), stored["nodes"]
+        for name, path in stored["conversations"].items():
+            self._calls.setdefault(name.rpartition(".")[0], {})[name] = path
+        for event in since:
+            if event.get("eval_id"):
+                self.renew_slot(event["eval_id"])
+            if "node_id" in event:
+                self.renew_depth(parse_place(event["node_id"]).depth - 1)
+            elif event.get("depth") is not None:
+                self.renew_depth(event["depth"])
 
     def renew_nodes(self) -> None:
         """Forget the nodes, and what was read to make entries; the entries are still right."""
@@ -161,6 +181,46 @@ class LiveManifest:
         if name == "events" and part:
             return "[\n" + ",\n".join(f"  {text}" for text in self._events.texts) + "\n ]"
         return json_text(part, 1)
+
+
+def current_manifest(run: str, config: Params) -> Record:
+    """The manifest as it is now: that of the last build with what has happened since, or folded anew without one."""
+    at = RunLayout(run)
+    events, path = [*read_events(at.of_run(EVENTS))], at.of_run(MANIFEST)
+    stored, lives = _stored_manifest(path), lives_of(events)
+    if stored is None or not _is_ours(run, config, stored) or stored["events"] != events[: len(stored["events"])]:
+        return fold_manifest(run, config, lives)
+    if since := events[len(stored["events"]) :]:
+        live = LiveManifest(run, config, lives)
+        live.resume(stored, since)
+        return live.fold()
+    return {**stored, "holdout": sealed_record(run, config)}  # it is opened without a build of the search
+
+
+def _stored_manifest(path: str) -> Record | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return _stored_manifest_as_of(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(1)
+def _stored_manifest_as_of(path: str, _size: int, _time: int) -> Record | None:
+    """A manifest as it was then, which nobody may change."""
+    return load_if_intact(path)
+
+
+def _is_ours(run: str, config: Params, stored: Record) -> bool:
+    """Check that a manifest is of today's spec and version: its first entry has the fields that it would have now."""
+    if stored.get("version") != VERSION or stored["run_config"] != json.loads(json.dumps(run_config(config))):
+        return False
+    records = RunRecords(run, config)
+    first = next(iter(records.assigned_slots), None)
+    if first is None or str(first) not in stored["evaluations"]:
+        return first is None
+    fields: set[str] = {*stored["evaluations"][str(first)]}
+    return fields == evaluation_entry(records, first, NO_LIFE).keys()
 
 
 def json_text(value: Any, level: int) -> str:

@@ -302,12 +302,11 @@ def whole_manifest(
     """The manifest of its parts; what is short is read anew."""
     run, at, config = records.run, records.at, records.config
     root, receipts = records.record(at.of_run("root.json")) or {}, Receipts(run)
-    sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(positions.OPENINGS)) else None
     return {
         "version": VERSION,
         "tree_run_id": run,
         "created_at": created_at(receipts, f"{run}:root"),
-        "run_config": _run_config(config),
+        "run_config": run_config(config),
         "conversation_config": {"mode": "off"},
         "root": {
             "repo": root.get("repo"),
@@ -320,14 +319,22 @@ def whole_manifest(
         "tasks": [{name: entry[name] for name in TASK_FIELDS} for entry in evaluations.values()],
         "nodes": nodes,
         "evaluations": evaluations,
-        "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
+        "holdout": sealed_record(run, config),
         "conversations": calls,
         "money": fold_money(run, records.shape.all_slots()),
         "events": events,
     }
 
 
-def _run_config(config: Params) -> Record:
+def sealed_record(run: str, config: Params) -> Record | None:
+    """The openings of what is held out, and what came of the last one; None where nothing is."""
+    if not config["holdout"] and not os.path.exists(positions.RunLayout(run).of_run(positions.OPENINGS)):
+        return None
+    sealed = seal_record(run)
+    return {name: sealed[name] for name in ("openings", "lacking", "result")}
+
+
+def run_config(config: Params) -> Record:
     """The configuration with the cages that the spec names, which no result of the report depends on."""
     own = {name: value for name, value in config.items() if name != LIMITS}
     named = config.get(LIMITS, {})

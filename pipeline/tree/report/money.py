@@ -182,19 +182,29 @@ def _cost(line: bytes) -> Iterator[PaidCall]:
         yield PaidCall(call.role, call.usage, call.exit != 0, key=call.key)
 
 
-def budget_table(manifest: Mapping[str, Any]) -> list[str]:
-    """Amounts allowed and spent, and a warning of evaluations that cost more than was reserved."""
+BUDGET_HEADER = ("amount", "limit", "spent", "left", "at most for one")
+
+
+def budget_rows(manifest: Mapping[str, Any]) -> list[list[str]]:
+    """Amounts allowed and spent."""
     state, config = manifest["state"], manifest["run_config"]
-    most = config["ceiling"]
-    sides = (config["budget"], state["spent"], state["left"], most)
+    sides = (config["budget"], state["spent"], state["left"], config["ceiling"])
     rows = [
         [label, *(BLANK if side[name] is None else f"{side[name]:,.12g}" for side in sides)]
         for name, label in AMOUNTS.items()
     ]
     if unknown := state["spent"].get("unknown_calls"):
         rows[1][2] += f" + {plural(unknown, 'call')} of unknown price"
-    header = ["amount", "limit", "spent", "left", "at most for one"]
-    lines, capped = markdown_table(header, rows, right=header[1:]), [name for name in AMOUNTS if most[name] is not None]
+    return rows
+
+
+def budget_table(manifest: Mapping[str, Any]) -> list[str]:
+    """Amounts allowed and spent, and a warning of evaluations that cost more than was reserved."""
+    state, config = manifest["state"], manifest["run_config"]
+    most = config["ceiling"]
+    rows = budget_rows(manifest)
+    lines = markdown_table(BUDGET_HEADER, rows, right=BUDGET_HEADER[1:])
+    capped = [name for name in AMOUNTS if most[name] is not None]
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
     dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
     warning = f"**More than `per_eval` allows:** {dear}. The budget held less than was meant; raise `per_eval`."
@@ -251,7 +261,7 @@ def format_bill(bill: Mapping[str, Any]) -> str:
 
 
 TIME_HEADER = ("up to", "USD so far", "unknown")
-HEADER = ("role or depth", "USD", "unknown", "calls", "tokens in", "cached", "tokens out", "failed")
+BILL_HEADER = ("role or depth", "USD", "unknown", "calls", "tokens in", "cached", "tokens out", "failed")
 
 
 def money_lines(manifest: Mapping[str, Any]) -> list[str]:
@@ -263,16 +273,20 @@ def money_lines(manifest: Mapping[str, Any]) -> list[str]:
         return [recalled] if recalled else []
     failed = f"; {money['failed_usd']:.12g} USD of it for {plural(money['failed_calls'], 'call')} that failed"
     head = f"Paid: {format_bill(money)}, for {plural(money['calls'], 'call')}{failed if money['failed_calls'] else ''}."
-    rows = [_row(role, bill) for role, bill in money["by_role"].items()]
-    rows += [_row(f"depth {depth}", bill) for depth, bill in money["by_depth"].items()]
+    rows = [bill_cells(role, bill) for role, bill in money["by_role"].items()]
+    rows += [bill_cells(f"depth {depth}", bill) for depth, bill in money["by_depth"].items()]
     spent, parts = money["over_time"], min(MOST_ROWS, len(money["over_time"]))
     shown = [spent[(n + 1) * len(spent) // parts - 1] for n in range(parts)]
     over_time = markdown_table(TIME_HEADER, [_sum_row(each) for each in shown], right=TIME_HEADER[1:])
-    lines = [" ".join(filter(None, [head, recalled, again])), "", *markdown_table(HEADER, rows, right=HEADER[1:])]
+    lines = [
+        " ".join(filter(None, [head, recalled, again])),
+        "",
+        *markdown_table(BILL_HEADER, rows, right=BILL_HEADER[1:]),
+    ]
     return [*lines, "", *over_time]
 
 
-def _row(name: str, bill: Mapping[str, Any]) -> list[str]:
+def bill_cells(name: str, bill: Mapping[str, Any]) -> list[str]:
     failed = f"{bill['failed_calls']} ({format_number(bill['failed_usd'])} USD)" if bill["failed_calls"] else BLANK
     tokens = [f"{bill[f'{kind}_tokens']:,}" for kind in ("input", "cached", "output")]
     return [name, f"{bill['usd']:.4f}", str(bill["unknown_calls"] or BLANK), str(bill["calls"]), *tokens, failed]

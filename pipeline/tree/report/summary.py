@@ -6,17 +6,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from pipeline.core.text import join_names, plural
 from pipeline.tree.report.cages import cage_lines
-from pipeline.tree.report.happenings import happening_lines, standing_text
-from pipeline.tree.report.headlines import verdict_word
+from pipeline.tree.report.figures import (
+    IDEA_WIDTH,
+    NAME_WIDTH,
+    UNFINISHED,
+    Manifest,
+    best_path,
+    change_text,
+    depth_counts,
+    idea_cells,
+    mean_text,
+    opening_lines,
+    path_cells,
+    path_header,
+    promoted_place,
+    scoring_sentence,
+)
+from pipeline.tree.report.happenings import happening_lines
 from pipeline.tree.report.markdown import (
     BLANK,
     clip_text,
     format_chance,
-    format_change,
     format_number,
     format_score,
     markdown_table,
@@ -25,55 +38,18 @@ from pipeline.tree.report.markdown import (
 )
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
-from pipeline.tree.rules.beam import COMPLETED, FAILED, FINAL_STATUSES, rank_numbers
-from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN, BestConfig
-from pipeline.tree.run.records import QUEUED, RUNNING
+from pipeline.tree.rules.beam import FINAL_STATUSES
+from pipeline.tree.rules.scoring import PAIRED, BestConfig
 
-IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH, REASON_WIDTH = 48, 100, 20, 18  # characters
+WHY_WIDTH = 100  # characters
 MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
-GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
-NOTHING_ABOVE = "Nothing was found that ranks above it."
-
-UNFINISHED = "unfinished"
 TOOK = "took, s"  # not `seconds`, as a metric may be called
-
-Manifest = Mapping[str, Any]
 
 
 def path_table(manifest: Manifest, best: Sequence[str]) -> list[str]:
     """The way to the best node; what a step gained is against its parent, and in all against the root."""
-    primary, rows = manifest["run_config"]["primary"], []
-    verdict = "verdict" if manifest["run_config"]["method"] == PAIRED else "grade"
-    header = ["node", "idea", clip_text(primary, NAME_WIDTH), "step", verdict, "in all", "score", "commit"]
-    for name in filter(None, best):
-        node = manifest["nodes"][name]
-        source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
-        idea, steps = "(the start)", [BLANK] * 4
-        if source and source["scoring_summary"]:
-            parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
-            idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
-            steps = [_gain(parent, primary), verdict_word(source), _gain(root, primary), format_score(root["score"])]
-        rows.append([name, idea, _node_mean(node, primary), *steps, node["commit"][:10]])
-    return markdown_table(header, rows, right=("step", "in all", "score"), flexible=["idea"])
-
-
-def _node_mean(node: Manifest, primary: str) -> str:
-    return format_number(node["metrics"][primary]) if primary in node["metrics"] else BLANK
-
-
-def _detail(comparison: Manifest, name: str) -> Manifest | None:
-    """The comparison of a metric; None where an older spec had no such metric."""
-    return next((each for each in comparison["metrics"] if each["name"] == name), None)
-
-
-def _change(comparison: Manifest, name: str) -> str:
-    detail = _detail(comparison, name)
-    return format_change(detail["baseline"], detail["candidate"]) if detail else BLANK
-
-
-def _gain(comparison: Manifest, name: str) -> str:
-    detail = _detail(comparison, name)
-    return f"{detail['candidate'] - detail['baseline']:+.4g}" if detail else BLANK
+    rows = [path_cells(manifest, name) for name in filter(None, best)]
+    return markdown_table(path_header(manifest), rows, right=("step", "in all", "score"), flexible=["idea"])
 
 
 def beam_table(manifest: Manifest) -> list[str]:
@@ -86,7 +62,7 @@ def beam_table(manifest: Manifest) -> list[str]:
             cells, commit = [BLANK, "(empty)", BLANK], BLANK
             if source and node:
                 title, commit = clip_text(source["idea_title"], IDEA_WIDTH), node["commit"][:10]
-                cells = [source["eval_id"], title, _node_mean(node, primary)]
+                cells = [source["eval_id"], title, mean_text(manifest, place)]
             rows.append([depth, place, *cells, commit])
             whys.append(f"- {place}: {table_cell(beam['why'])}.")
     header = ["depth", "place", "from", "idea", clip_text(primary, NAME_WIDTH), "commit"]
@@ -110,55 +86,18 @@ def node_table(manifest: Manifest) -> list[str]:
     return markdown_table(header, rows, right=("steps from start", "tried", "promoted"))
 
 
-def promoted_place(evaluation: Manifest) -> str:
-    return (evaluation["decision"] or {}).get("promoted_to_node_id") or ""
-
-
 def evaluation_table(manifest: Manifest, rows: Mapping[str, Manifest]) -> list[str]:
     """A row an evaluation, and below the table a paragraph on each."""
     config = manifest["run_config"]
     paired = config["method"] == PAIRED
     header = ["slot", "idea", "outcome", "verdict" if paired else "grade", clip_text(config["primary"], NAME_WIDTH)]
     header += ["p" if paired else "score", TOOK, "cost"]
-    lines = [[slot, *_row(each, paired)] for slot, each in rows.items()]
+    lines = [
+        [slot, clip_text(each["idea_title"], IDEA_WIDTH), *idea_cells(each, paired)] for slot, each in rows.items()
+    ]
     table = markdown_table(header, lines, right=("p", "score", TOOK, "cost"), flexible=["idea"])
     details = [f"- {slot}: {'; '.join(_details(each, config))}." for slot, each in rows.items() if not each["empty"]]
     return [*table, *(["", *details] if details else [])]
-
-
-def _row(each: Manifest, paired: bool) -> Iterator[str]:
-    scores, measured = each["scoring_summary"], each["primary"]
-    spent = each["spent"] or {"usd": 0, "tokens": 0, "seconds": 0}
-    yield from (clip_text(each["idea_title"], IDEA_WIDTH), outcome_text(each))
-    yield verdict_word(each) if scores else BLANK
-    yield f"{format_number(measured['before'])} -> {format_number(measured['after'])}" if measured else BLANK
-    evidence = scores and scores["recommendation"]["evidence"]
-    if paired:
-        yield format_chance(evidence["p"]) if evidence else BLANK
-    else:
-        yield format_score(scores["recommendation"]["score"]) if scores else BLANK
-    seconds = spent["seconds"]
-    yield f"{seconds:.{1 if seconds < 1000 else 0}f}" if seconds else BLANK
-    known, unknown = spent["usd"], spent.get("unknown_calls", 0)
-    yield ", ".join([f"${known:.4g}"] * bool(known) + [f"{unknown} unknown"] * bool(unknown)) or BLANK
-
-
-def outcome_text(each: Manifest) -> str:
-    """The end of an idea for people: `promoted` is what became a node, and nothing else."""
-    if each["empty"]:
-        return str(each["empty"])
-    if to := promoted_place(each):
-        return f"promoted: {to}"
-    if each["status"] == FAILED and each["error"]:
-        return f"failed: {_short_reason(each['error']['why'])}"
-    return str(each["outcome"] or ("not yet" if each["status"] in FINAL_STATUSES else each["task_state"]))
-
-
-def _short_reason(why: str) -> str:
-    """The beginning of a reason, such as `tests` or `checks: look-ahead`; all of it stands below the table."""
-    first, _, rest = why.partition(": ")
-    both = f"{first}: {rest.partition(': ')[0]}"
-    return both if rest and len(both) <= REASON_WIDTH else clip_text(first, REASON_WIDTH)
 
 
 def _details(each: Manifest, config: Manifest) -> Iterator[str]:
@@ -173,7 +112,7 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
         )
         yield f"{word} {format_score(parent['score'])}{between}, against the root {format_score(root['score'])}"
         guards = [m["name"] for m in config["metrics"] if m["guard"] and m["name"] != config["primary"]]
-        yield from (f"{name} (guard) {_change(parent, name)}" for name in guards)
+        yield from (f"{name} (guard) {change_text(parent, name)}" for name in guards)
     if each["rows_expected"]:
         yield f"{each['candidate_rows_used']}/{each['rows_expected']} rows"
     if found := each["by_config"]:
@@ -198,17 +137,6 @@ def _best_config(each: Manifest, configs: int) -> Iterator[str]:
     if each["best_config"] and configs > 1:
         best = BestConfig(**each["best_config"])
         yield best.text if best.disagrees else f"{best.gain:+.4g} at the best config {best.config}"
-
-
-def depth_counts(manifest: Manifest) -> dict[str, Manifest]:
-    """The counts of each depth that the search came to.  Slots of places without a node are none that were skipped."""
-    progress, names = manifest["state"]["depth_progress_by_depth"], (*FINAL_STATUSES, UNFINISHED)
-    ends: dict[str, Counter[str]] = {depth: Counter() for depth in progress}
-    for each in manifest["evaluations"].values():
-        if each["empty"] != NO_NODE:
-            ends[str(each["depth"])][each["status"] if each["status"] in FINAL_STATUSES else UNFINISHED] += 1
-    came_to = [depth for depth, counts in ends.items() if counts or depth == "0"]
-    return {depth: {**progress[depth], **{name: ends[depth][name] for name in names}} for depth in came_to}
 
 
 def progress_table(manifest: Manifest) -> list[str]:
@@ -247,7 +175,7 @@ def _verdict(result: Manifest) -> str:
     found = result["comparison"]
     held = plural(len(result["blocks"]), "block") if result["blocks"] else plural(len(result["configs"]), "config")
     start = f"{result['final']} against the start on {held} held out:"
-    change = f"{result['primary']} {_change(found, result['primary'])}"
+    change = f"{result['primary']} {change_text(found, result['primary'])}"
     if (evidence := found["evidence"]) is None:
         return f"{start} {change}, score {format_number(found['score'])}."
     numbers = [format_number(evidence[name]) for name in ("estimate", "lower", "upper")]
@@ -257,9 +185,6 @@ def _verdict(result: Manifest) -> str:
     )
 
 
-DRY_RUN_NOTE = (
-    "> **Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
-)
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 
@@ -269,7 +194,7 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
     failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
     failures = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
-    opening = [*_opening(manifest, best[-1], is_building), "", scoring_sentence(manifest["run_config"])]
+    opening = [*opening_lines(manifest, is_building), "", scoring_sentence(manifest["run_config"])]
     sections = [
         ("", [*opening, *cage_lines(manifest)]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
@@ -300,41 +225,6 @@ def _fitted(lines: Iterable[str]) -> Iterator[str]:
         yield from [line] if is_code or line.startswith("|") else wrap_line(line)
 
 
-def best_path(manifest: Manifest) -> list[str]:
-    """The path from the root to the node that ranks best against it, which need not be the deepest."""
-    names = [*manifest["nodes"]]
-    chain = [max(names, key=lambda name: node_rank(manifest, name))] if names else [""]
-    while parent := manifest["nodes"].get(chain[0], {}).get("parent_node_id"):
-        chain.insert(0, parent)
-    return chain
-
-
-def node_rank(manifest: Manifest, name: str) -> tuple[float, float]:
-    """Key to rank nodes against the root, more is better."""
-    evaluation = manifest["evaluations"].get(manifest["nodes"][name]["artifacts"]["promoted_from_eval_id"])
-    if not evaluation or not evaluation["scoring_summary"]:
-        return 0.0, 0.0
-    root = evaluation["scoring_summary"]["root_recommendation"]
-    # what an estimate is shrunk by is not the same at all depths
-    return rank_numbers(None if root["evidence"] else root["score"], root["primary_delta"])
-
-
-def headline(manifest: Manifest) -> str:
-    """The opening as one line for a terminal."""
-    return " ".join(line for line in _opening(manifest, best_path(manifest)[-1]) if line).replace("**", "")
-
-
-def scoring_sentence(config: Manifest) -> str:
-    """The meaning of a promotion."""
-    if config["method"] != PAIRED:
-        return "Scored by weighted_means, which does not tell luck from progress."
-    score = config["score"]
-    share, over = f"{score['alpha']:.3g}", {RUN: "runs", DEPTH: "depths"}[score["alpha_over"]]
-    return (
-        f"Promoted is what luck does not explain: where no idea is better, at most {share} of such {over} promote one."
-    )
-
-
 def _left_out(manifest: Manifest) -> Iterator[str]:
     """Words on the rows that the table over time lacks."""
     if (slots := len(manifest["money"]["over_time"])) > MOST_ROWS:
@@ -342,57 +232,6 @@ def _left_out(manifest: Manifest) -> Iterator[str]:
             "",
             f"Sums after {MOST_ROWS} of {slots} evaluations; after each: `money.over_time` in manifest.json.",
         )
-
-
-def _opening(manifest: Manifest, best: str, is_building: bool = True) -> list[str]:
-    state, config = manifest["state"], manifest["run_config"]
-    running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
-    reason = state["stop_reason"]
-    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, is_building)
-    depths, names = depth_counts(manifest).values(), (*FINAL_STATUSES, UNFINISHED)
-    counts = ", ".join(f"{sum(each[name] for each in depths)} {name}" for name in names)
-    return [
-        *([DRY_RUN_NOTE, ""] if config["dry_run"] else []),
-        f"{stop}, {state['current_depth']} of {config['max_depth']} depths done. Evaluations: {counts}.",
-        *(["", " ".join([_best(manifest, best), *_open_depth(manifest)])] if best else []),
-        *(["", GIVEN_NOTE.format(config["baseline_csv"])] if "baseline_csv" in config else []),
-    ]
-
-
-def _best(manifest: Manifest, best: str) -> str:
-    primary, found = manifest["run_config"]["primary"], manifest["nodes"][best]
-    start = next(iter(manifest["nodes"].values()))
-    if found["parent_node_id"] is None:
-        mean = format_number(found["metrics"][primary]) if found["metrics"] else "unknown"
-        nothing = "No node ranks above it yet." if [*_open_depth(manifest)] else NOTHING_ABOVE
-        return f"Best: **{best}**, the start: {primary} {mean}. {nothing}"
-    if primary not in start["metrics"] or primary not in found["metrics"]:
-        return f"Best was **{best}**; its baseline is not there as the spec has it now."
-    change = format_change(start["metrics"][primary], found["metrics"][primary])
-    source = manifest["evaluations"][found["artifacts"]["promoted_from_eval_id"]]
-    root = source["scoring_summary"]["root_recommendation"]
-    kind = "estimate" if root["evidence"] else "score"  # one is in units of the metric, one is not
-    return f"Best: **{best}**, {primary} {change}, {kind} {format_score(root['score'])} against the root."
-
-
-def _open_depth(manifest: Manifest) -> Iterator[str]:
-    """The depth that is under way, whose ideas are not compared yet, with what was measured of them."""
-    config = manifest["run_config"]
-    tried = [each for each in manifest["evaluations"].values() if not each["empty"]]
-    is_open = [each["depth"] for each in tried if each["decision"] is None or each["task_state"] in (QUEUED, RUNNING)]
-    if not is_open:
-        return
-    depth, primary = min(is_open), config["primary"]
-    here = [each for each in tried if each["depth"] == depth]
-    better = next(metric["better"] for metric in config["metrics"] if metric["name"] == primary)
-    measured = [each for each in here if each["primary"] and each["status"] == COMPLETED]
-    word = "weighed" if config["method"] == PAIRED else "decided"
-    most = ""
-    if measured:
-        best = max(measured, key=lambda each: SIGN[better] * (each["primary"]["after"] - each["primary"]["before"]))
-        change = format_change(best["primary"]["before"], best["primary"]["after"])
-        most = f" (most gained by {best['eval_id']}, {primary} {change})"
-    yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured{most}."
 
 
 def _remarks(manifest: Manifest) -> Iterator[str]:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.text import join_names, plural
 from pipeline.tree.report import storage_checks as storage
+from pipeline.tree.report.figures import Manifest, promoted_place
 from pipeline.tree.report.manifest import LIFECYCLE_FIELDS, fold_manifest
 from pipeline.tree.report.markdown import clip_text, markdown_table, markdown_text
 from pipeline.tree.report.replay import replay_decisions
 from pipeline.tree.report.run_records import EXPANDED, FRONTIER
 from pipeline.tree.report.storage_checks import Check, Problem, Row, check_of, unequal_rows, value_text
-from pipeline.tree.report.summary import Manifest, promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.rules.budget import BUDGET_STOPS, STOP_REASONS, UNKNOWN_USD

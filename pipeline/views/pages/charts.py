@@ -35,6 +35,7 @@ class ChartMark(NamedTuple):
     y: float
     interval: tuple[float, float] | None
     tooltip: str  # is read where the pointer rests on it
+    item: str = ""  # whose details it opens
 
 
 class ChartLine(NamedTuple):
@@ -100,7 +101,7 @@ def _marks(plane: Plane, look: int, each: ChartLine, aside: float) -> Iterator[s
     for one in each.marks:
         x = plane.x(one.x) + aside
         bar = upright_bar(x, *map(plane.y, one.interval)) if one.interval else ()
-        yield svg_group(look, [*bar, svg_mark(look, x, plane.y(one.y))], one.tooltip)
+        yield svg_group(look, [*bar, svg_mark(look, x, plane.y(one.y))], one.tooltip, one.item)
 
 
 ROW_HEIGHT, ROWS_TOP = 34, 6  # of a row; above all of them

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
-from math import ceil, floor, log10
+from math import ceil, floor, isfinite, log10
 from typing import NamedTuple
 
 from pipeline.core.text import visible_text
@@ -94,6 +94,17 @@ def difference_scale(title: str, low: float, high: float) -> Scale:
     return Scale(title, first * step, last * step, _ticks(step, first, last), percent=True)
 
 
+def number_scale(title: str, values: Iterable[float], unit: str = "") -> Scale:
+    """Scale for any finite numbers, negative ones too; of a single one, with some room around it."""
+    known = [value for value in values if isfinite(value)] or [0.0]
+    low, high = min(known), max(known)
+    room = 0.0 if high - low > 1e-9 * max(abs(low), abs(high)) else abs(low) / 10 or 1.0
+    step = _step_size(high - low + 2 * room)
+    first, last = floor(round((low - room) / step, 6)), ceil(round((high + room) / step, 6))
+    ticks = tuple(float(f"{at * step:.9g}") for at in range(first, last + 1))
+    return Scale(title, ticks[0], ticks[-1], ticks, unit=unit)
+
+
 def decades(low: float, high: float) -> Iterator[float]:
     """List `low` and its tenfolds up to `high`."""
     tick = low
@@ -148,9 +159,11 @@ def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
     return f"<svg {view}>\n{inside}\n</svg>"
 
 
-def svg_group(look: int, parts: Iterable[str], tooltip: str = "") -> str:
+def svg_group(look: int, parts: Iterable[str], tooltip: str = "", item: str = "") -> str:
+    """`item`: whose details it opens."""
     title = f"<title>{html_text(tooltip)}</title>" if tooltip else ""
-    return f'<g class="look{look % len(LIGHT)}">{title}{"".join(parts)}</g>'
+    opens = f' data-item="{html_text(item)}"' if item else ""
+    return f'<g class="look{look % len(LIGHT)}"{opens}>{title}{"".join(parts)}</g>'
 
 
 def svg_mark(look: int, x: float, y: float) -> str:

@@ -1,0 +1,402 @@
+"""Projection of a search: its manifest as numbers and blocks, from which every screen is drawn.
+
+Pure: what no record says comes in as a moment.  Numbers are those of `figures`, which the summary tells, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+
+from pipeline.core.outcome import OUTAGE_WORDS
+from pipeline.core.projection import (
+    DONE,
+    EMPTY,
+    FAILED_RUN,
+    KILLED,
+    LIVE,
+    PAUSED,
+    RUN_STATES,
+    STOPPED,
+    Block,
+    Code,
+    Column,
+    Figure,
+    Moment,
+    Picture,
+    Projection,
+    Row,
+    RunState,
+    Table,
+    Text,
+)
+from pipeline.core.text import duration, join_names, plural
+from pipeline.tree.report.cages import cage_lines
+from pipeline.tree.report.figures import (
+    DRY_RUN,
+    GIVEN_NOTE,
+    Manifest,
+    best_node,
+    best_steps,
+    better_direction,
+    building_seconds,
+    gain_text,
+    headline,
+    idea_cells,
+    idea_status,
+    interval_text,
+    kept_ideas,
+    mean_text,
+    promoted_place,
+    root_comparison,
+    scoring_sentence,
+    status_counts,
+)
+from pipeline.tree.report.happenings import event_line, last_build, standing_text, wait_rows, waiting_slots
+from pipeline.tree.report.happenings import moment as time_text
+from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
+from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
+from pipeline.tree.report.summary import holdout_lines
+from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
+from pipeline.tree.rules.beam import COMPLETED, FAILED
+from pipeline.tree.rules.positions import EVENTS, RunLayout, find_slot, own_name
+from pipeline.tree.rules.scoring import PAIRED
+from pipeline.tree.run.records import EVENT_FAILED, EVENT_STOPPED, EVENT_WORKING, RUNNING
+from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart
+from pipeline.views.pages.drawing import amount_scale, number_scale
+
+TITLE_WIDTH, REASON_WIDTH, LONGEST_REASON = 80, 140, 1000  # characters
+MOST_EVENTS, MOST_MARKS = 50, 240
+SILENT = (NO_NODE, NO_IDEA)  # empty slots that get no row
+
+
+def projection_of(manifest: Manifest, moment: Moment) -> Projection:
+    """A search as it stands, from its manifest and what that does not say."""
+    run, events, state = manifest["tree_run_id"], manifest["events"], run_state(manifest, moment)
+    words = "Nothing was built yet." if state.word == EMPTY else headline(manifest, moment.is_building)
+    meaning = [DRY_RUN.replace("**", "")] if manifest["run_config"]["dry_run"] else []
+    meaning += [scoring_sentence(manifest["run_config"]), *cage_lines(manifest)[1:]]
+    blocks = [*_blocks(manifest, moment)]
+    at = max((event["at"] for event in events[-MOST_EVENTS:]), default=None)
+    numbers = [*figures(manifest, moment)]
+    return Projection(run, "tree", words, state, numbers, " ".join(meaning), blocks, f"coppice watch {run}", at)
+
+
+# --- The state of the run.
+
+
+def run_state(manifest: Manifest, moment: Moment) -> RunState:
+    """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
+    events, reason = manifest["events"], manifest["state"]["stop_reason"]
+    build, end = last_build(events)
+    last = events[-1]["at"] if events else None
+    if moment.is_building and not moment.pause:
+        running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
+        return RunState(
+            LIVE, standing_text(events, running, True).replace("**", ""), build["at"] if build and not end else None
+        )
+    if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
+        return RunState(EMPTY, RUN_STATES[EMPTY])
+    if build and not end and not moment.is_building:
+        return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}", last)
+    if end and end.get("failed") and not moment.is_building:
+        failed = f"{plural(end['failed'], 'target')} of the last build failed"
+        return RunState(FAILED_RUN, failed, end["at"])
+    if reason and reason not in OUTAGE_WORDS and not moment.is_building:
+        stopped = next((event["at"] for event in reversed(events) if event["event"] == EVENT_STOPPED), last)
+        return RunState(DONE, f"the search stopped: {reason}", stopped)
+    if moment.pause:
+        return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
+    why = f"{OUTAGE_WORDS[reason]}: `coppice {manifest['tree_run_id']}` goes on" if reason else RUN_STATES[STOPPED]
+    return RunState(STOPPED, why, end["at"] if end else last)
+
+
+def finite(number: float | None) -> float | None:
+    """A number that JSON has."""
+    return None if number is None or not isfinite(number) else number
+
+
+def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
+    """The numbers of the top line."""
+    config, state, best = manifest["run_config"], manifest["state"], best_node(manifest)
+    primary = config["primary"]
+    mean = best.after if best else None
+    note = "" if best is None else "the start" if best.is_start else best.name
+    if best and not best.is_start and best.before is not None and mean is not None:
+        note = f"{best.name}, {format_change(best.before, mean)}"
+    text = BLANK if mean is None else format_number(mean)
+    yield Figure(f"best {clip_text(primary, 40)}", text, finite(mean), better_direction(config, primary), note)
+    counts, (kept, decided) = status_counts(manifest), kept_ideas(manifest)
+    ended = counts[COMPLETED] + counts[FAILED]
+    yield Figure("evaluations", ", ".join(f"{number} {name}" for name, number in counts.items()), ended)
+    share = f"{100 * kept / decided:.0f} % became nodes" if decided else "nothing is decided yet"
+    yield Figure("kept", f"{kept} of {decided}" if decided else BLANK, kept / decided if decided else None, note=share)
+    yield Figure("depth", f"{state['current_depth']} of {config['max_depth']}", state["current_depth"])
+    spent, left = state["spent"], state["left"]["usd"]
+    note = "no limit" if config["budget"]["usd"] is None else "nobody knows what is left" if left is None else ""
+    note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
+    yield Figure("spent", format_money(spent["usd"], spent["unknown_calls"]), finite(spent["usd"]), note=note)
+    seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
+    note = f"about {duration(moment.left)} left" if moment.is_building and moment.left is not None else ""
+    yield Figure("time", BLANK if seconds is None else duration(seconds), seconds, note=note)
+    rows = [*_running(manifest, moment)]
+    yield Figure("running", str(len(rows)), len(rows), note=join_names([row.cells[0] for row in rows]))
+
+
+# --- Blocks.
+
+
+def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
+    running = [*_running(manifest, moment)]
+    if running:
+        header = [Column("target"), Column("idea"), Column("since"), Column("says")]
+        sentence = f"{plural(len(running), 'target')} at work."
+        yield Table("running", "Running now", sentence, header, running)
+    if manifest["nodes"]:
+        yield tree_table(manifest, moment)
+    if stair := stair_picture(manifest):
+        yield stair
+    yield from _remarks(manifest)
+    if manifest["holdout"]:
+        run = manifest["tree_run_id"]
+        sealed = [f"Sealed: `coppice holdout {run}` opens it once, when the search has stopped."]
+        yield Text("holdout", "Held out", "\n\n".join([*holdout_lines(manifest["holdout"])] or sealed))
+    yield from _failures(manifest)
+    yield from _money(manifest)
+    yield from _budget(manifest)
+    if "baseline_csv" in manifest["run_config"]:
+        yield Text("given", "The start", GIVEN_NOTE.format(manifest["run_config"]["baseline_csv"]))
+    yield from _events(manifest)
+
+
+def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
+    """What a build makes: as it says itself; else what its events tell of evaluations."""
+    if not moment.is_building:
+        return
+    evaluations = manifest["evaluations"]
+    for target in moment.running:
+        slot = find_slot(own_name(target.name))
+        title = clip_text(evaluations[str(slot)]["idea_title"], TITLE_WIDTH) if str(slot) in evaluations else ""
+        cells = [own_name(target.name), title or BLANK, time_text(target.since), clip_text(target.says, REASON_WIDTH)]
+        yield Row([*cells[:3], cells[3] or BLANK], str(slot) if slot else "", "running")
+    if moment.running:
+        return
+    works = {e["eval_id"]: e for e in manifest["events"] if e["event"] == EVENT_WORKING and "eval_id" in e}
+    for name, each in evaluations.items():
+        if each["task_state"] == RUNNING:
+            event = works.get(name) or {"stage": "", "at": each["started_at"]}
+            stage = f"{name}.{event['stage']}" if event["stage"] else name
+            since = time_text(event["at"]) if event["at"] else BLANK
+            yield Row([stage, clip_text(each["idea_title"], TITLE_WIDTH) or BLANK, since, BLANK], name, "running")
+
+
+def tree_table(manifest: Manifest, moment: Moment) -> Table:
+    """The tree of nodes and ideas."""
+    config, nodes = manifest["run_config"], manifest["nodes"]
+    primary, paired = clip_text(config["primary"], 40), config["method"] == PAIRED
+    better = better_direction(config, config["primary"])
+    columns = [
+        *(Column("place"), Column("idea"), Column("outcome"), Column(primary, better=better)),
+        *(Column("gain", True), Column("gain between"), Column("p" if paired else "score", True)),
+        *(Column("why"), Column("took", True, "s"), Column("cost", True)),
+    ]
+    rows = [*_tree_rows(manifest, moment)]
+    ideas = sum(row.item not in nodes for row in rows)
+    sentence = (
+        f"{plural(len(rows) - ideas, 'node')} and {plural(ideas, 'idea')}, each below the node that it was tried on; "
+        f"{primary}: {better} is better, a gain is against the parent, of a node against the start."
+    )
+    return Table("tree", "Nodes and ideas", sentence, columns, rows)
+
+
+def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
+    """Nodes and what was tried on each, the nodes that came of it after them; in the order of slots."""
+    nodes, paired = manifest["nodes"], manifest["run_config"]["method"] == PAIRED
+    waiting = waiting_slots(manifest["events"]) if moment.is_building else frozenset()
+    tried: dict[str, list[Manifest]] = {name: [] for name in nodes}
+    for each in manifest["evaluations"].values():
+        if each["parent_node_id"] in tried and each["empty"] not in SILENT:
+            tried[each["parent_node_id"]].append(each)
+    heirs: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        heirs.setdefault(node["artifacts"]["promoted_from_eval_id"], []).append(name)
+    stack = [(name, 0) for name, node in reversed(nodes.items()) if node["parent_node_id"] not in nodes]
+    while stack:
+        name, depth = stack.pop()
+        if name in nodes:
+            yield _node_row(manifest, name, tried[name], depth)
+            for each in reversed(tried[name]):
+                stack += [(heir, depth + 1) for heir in heirs.get(each["eval_id"], [])]
+                stack.append((each["eval_id"], depth + 1))
+        else:
+            each = manifest["evaluations"][name]
+            yield _idea_row(each, idea_status(each, moment.is_building, name in waiting), paired, depth)
+
+
+def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: int) -> Row:
+    node, config = manifest["nodes"][name], manifest["run_config"]
+    source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
+    title = clip_text(source["idea_title"], TITLE_WIDTH) if source else "(the start)"
+    promoted, asked = sum(bool(promoted_place(each)) for each in tried), sum(not each["empty"] for each in tried)
+    root, why = root_comparison(manifest, name), node["closed"]
+    if source and source["decision"]:
+        why = "; ".join(filter(None, [f"from {source['eval_id']}", source["decision"]["why"], why]))
+    ended = all(each["decision"] or each["empty"] for each in tried) and bool(tried)
+    status = "done" if ended or node["closed"] else "open"
+    outcome = f"{asked} tried, {promoted} promoted" if tried else "nothing tried yet" if status == "open" else "closed"
+    gain = gain_text(root, config["primary"]) if root else BLANK
+    cells = [name, title, outcome, mean_text(manifest, name), gain, interval_text(root), BLANK]
+    return Row([*cells, clip_text(why, REASON_WIDTH) or BLANK, BLANK, BLANK], name, status, depth)
+
+
+def _idea_row(each: Manifest, status: str, paired: bool, depth: int) -> Row:
+    cells, scores = idea_cells(each, paired), each["scoring_summary"]
+    gain = f"{each['primary']['after'] - each['primary']['before']:+.4g}" if each["primary"] else BLANK
+    interval = interval_text(scores and scores["recommendation"])
+    why = clip_text(idea_reason(each), REASON_WIDTH) or BLANK
+    texts = [each["eval_id"], clip_text(each["idea_title"], TITLE_WIDTH) or BLANK, cells.outcome, cells.change]
+    texts += [gain, interval, cells.chance, why, cells.seconds, cells.cost]
+    return Row(texts, each["eval_id"], status, depth)
+
+
+def idea_reason(each: Manifest) -> str:
+    """Why an evaluation was kept or not, in the words of whoever decided it; empty while nobody has."""
+    if each["empty"]:
+        return str(each["empty_why"])
+    if each["decision"]:
+        return str(each["decision"]["why"])
+    return str(each["error"]["why"]) if each["error"] else ""
+
+
+def stair_picture(manifest: Manifest) -> Picture | None:
+    """The best node's score over the evaluations that ended; None before the start was measured."""
+    config, steps = manifest["run_config"], best_steps(manifest)
+    if not steps:
+        return None
+    primary = clip_text(config["primary"], 40)
+    ended = [each for each in _in_order(manifest) if each["primary"]]
+    dots = [
+        ChartMark(number, each["primary"]["after"], None, _dot_words(each), each["eval_id"])
+        for number, each in enumerate(_in_order(manifest), 1)
+        if each["primary"] and isfinite(each["primary"]["after"])
+    ]
+    shown = _thinned(dots, {each["eval_id"] for each in ended if promoted_place(each)})
+    whole = max(len(_in_order(manifest)), 1)
+    points = [(x, y) for at, step in enumerate(steps) for x, y in ((step.after, steps[max(at - 1, 0)].mean), step[:2])]
+    marks = [ChartMark(s.after, s.mean, s.interval, f"{s.node}: {format_number(s.mean)}", s.node) for s in steps]
+    values = [mark.y for mark in shown] + [y for _, y in points]
+    values += [end for step in steps if step.interval for end in step.interval]
+    lines = [ChartLine("best node", [*points, (whole, steps[-1].mean)], marks), ChartLine("each idea", [], shown)]
+    left = f"; {len(shown)} of {len(dots)} ideas are drawn" if len(shown) < len(dots) else ""
+    better = better_direction(config, config["primary"])
+    sentence = (
+        f"The best node's {primary} over {plural(whole, 'evaluation')}: {format_number(steps[0].mean)} at the start, "
+        f"{format_number(steps[-1].mean)} now ({steps[-1].node}); {better} is better{left}."
+    )
+    if any(step.interval for step in steps):
+        sentence += " Bars: what luck leaves of the gain against the start."
+    svg = line_chart(sentence, amount_scale("evaluations that ended", whole), number_scale(primary, values), lines)
+    return Picture("stair", f"The best {primary}", sentence, svg)
+
+
+def _in_order(manifest: Manifest) -> list[Manifest]:
+    """The evaluations that ended, as they did; those of which no event tells by their slots."""
+    ended = [each for each in manifest["evaluations"].values() if each["status"] in (COMPLETED, FAILED)]
+    return sorted(ended, key=lambda each: each["finished_at"] or 0.0)
+
+
+def _dot_words(each: Manifest) -> str:
+    cells = idea_cells(each, True)
+    return f"{each['eval_id']} {clip_text(each['idea_title'], 60)}: {cells.change}, {cells.outcome}"
+
+
+def _thinned(marks: Sequence[ChartMark], keep: set[str]) -> list[ChartMark]:
+    """So many marks as can be told apart: those to keep, and of the others each so many."""
+    every = max(1, -(-len(marks) // MOST_MARKS))
+    return [mark for at, mark in enumerate(marks) if at % every == 0 or mark.item in keep]
+
+
+def _remarks(manifest: Manifest) -> Iterator[Block]:
+    rows = []
+    for name, each in manifest["evaluations"].items():
+        if (found := each["by_config"]) and found["beyond"]:
+            numbers = [format_number(found["own_worst"]), format_number(found["parent_best"])]
+            heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
+            rows.append(
+                Row([name, clip_text(each["idea_title"], TITLE_WIDTH), *numbers, join_names(heirs) or BLANK], name)
+            )
+    if rows:
+        header = [Column("place"), Column("idea"), Column("its worst config", True)]
+        header += [Column("the parent's best one", True), Column("nodes built on it")]
+        sentence = "Their worst config is better than the parent's best one: a real step, or a leak."
+        yield Table("twice", "Look twice", sentence, header, rows)
+
+
+def _failures(manifest: Manifest) -> Iterator[Block]:
+    """What failed, by a candidate's fault or by a target's, and what was out."""
+    told = {event["eval_id"]: event for event in manifest["events"] if event["event"] == EVENT_FAILED}
+    rows = []
+    for name, each in manifest["evaluations"].items():
+        error = each["error"]
+        if not error and each["task_state"] == FAILED and name in told:
+            error = told[name].get("error")
+        if error:
+            why, code = clip_text(error.get("why") or "", LONGEST_REASON), error.get("exit")
+            cells = [
+                name,
+                clip_text(each["idea_title"], TITLE_WIDTH) or BLANK,
+                error.get("stage") or BLANK,
+                why or BLANK,
+            ]
+            status = idea_status(each, False, False)
+            rows.append(Row([*cells, BLANK if code is None else str(code), error.get("log") or BLANK], name, status))
+    if rows:
+        header = [Column(each) for each in ("place", "idea", "stage", "why")]
+        header += [Column("exit", True), Column("log")]
+        yield Table("failures", "Failures", f"{plural(len(rows), 'evaluation')} failed.", header, rows)
+    if waits := wait_rows(manifest["events"]):
+        names = ("since", "what was out", "pauses", "waited", "until")
+        columns = [Column(name, name == "pauses") for name in names]
+        yield Table("outages", "Outages", f"{plural(len(waits), 'outage')}: nothing of it became a result.", columns,
+                    [Row(cells, status="" if is_over else "waiting") for cells, is_over in waits])  # fmt: skip
+
+
+def _money(manifest: Manifest) -> Iterator[Block]:
+    money, spent = manifest["money"], manifest["money"]["over_time"]
+    if not money["calls"] and not money["recalled_usd"]:
+        return
+    bills = [*money["by_role"].items(), *((f"depth {depth}", bill) for depth, bill in money["by_depth"].items())]
+    rows = [Row(bill_cells(name, bill)) for name, bill in bills]
+    recalled = (
+        f" {format_money(money['recalled_usd'])} more were recalled, and not paid here."
+        if money["recalled_usd"]
+        else ""
+    )
+    sentence = (
+        f"Paid: {format_money(money['usd'], money['unknown_calls'])} for {plural(money['calls'], 'call')}.{recalled}"
+    )
+    columns = [Column(name, at > 0) for at, name in enumerate(BILL_HEADER)]
+    yield Table("money", "Money by role and depth", sentence, columns, rows)
+    if spent:
+        points = [(0.0, 0.0), *((float(at), each["usd"]) for at, each in enumerate(spent, 1))]
+        every = max(1, len(points) // MOST_MARKS)
+        across, up = (
+            amount_scale("evaluations, in their order", len(spent)),
+            number_scale("USD", [y for _, y in points]),
+        )
+        drawn = [*points[:-1:every], points[-1]]
+        svg = line_chart(sentence, across, up, [ChartLine("USD", drawn)])
+        yield Picture("spending", "Money over time", sentence, svg)
+
+
+def _budget(manifest: Manifest) -> Iterator[Block]:
+    columns = [Column(name, at > 0) for at, name in enumerate(BUDGET_HEADER)]
+    rows = [Row(cells) for cells in budget_rows(manifest)]
+    yield Table("budget", "Budget", "What was allowed and spent; evaluations add up their seconds.", columns, rows)
+
+
+def _events(manifest: Manifest) -> Iterator[Block]:
+    events = manifest["events"]
+    if lines := [event_line(event) for event in events[-MOST_EVENTS:]]:
+        path = RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
+        title = f"The last {len(lines)} of {plural(len(events), 'event')}" if len(events) > len(lines) else "Events"
+        yield Code("events", title, "\n".join(lines), "log", path)
