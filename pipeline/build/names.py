@@ -31,6 +31,7 @@ NEW_COMMANDS = {
     "prompt": "pipeline.commands.questions:PromptCommand",
     "calibrate": "pipeline.commands.searches:CalibrateCommand",
     "holdout": "pipeline.commands.searches:HoldoutCommand",
+    "report": "pipeline.commands.screens:ReportCommand",
     "pause": "pipeline.commands.steer:PauseCommand",
     "resume": "pipeline.commands.steer:ResumeCommand",
     "idea": "pipeline.commands.steer:IdeaCommand",

@@ -17,6 +17,7 @@ searches       advance, calibrate, holdout, retry
 tree           tree, branches
 steer          pause, resume, idea, answer
 log            log
+screens        report
 upkeep         init, schema, gc
 doctor         doctor
 starters       what a first search over code measures, and the files that `init --kind tree` writes for it

@@ -10,6 +10,7 @@ names, rows of a table by their places."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 Json = dict[str, Any]
@@ -184,7 +185,9 @@ class Moment(NamedTuple):
 
 
 def as_json(value: Any) -> Any:
-    """A projection, a block or a part of one, as JSON: fields by their names, blocks with `is`."""
+    """A projection, a block or a part of one, as JSON: fields by their names, blocks with `is`.
+
+    What is no number is missing: JSON has no word for it, and it would never be equal to itself."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         kind: Json = {"is": KINDS[type(value)]} if type(value) in KINDS else {}
         return kind | {name: as_json(each) for name, each in value._asdict().items()}
@@ -192,7 +195,7 @@ def as_json(value: Any) -> Any:
         return {name: as_json(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(each) for each in value]
-    return value
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def delta(before: Json, after: Json) -> Json:

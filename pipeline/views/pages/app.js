@@ -1,0 +1,1222 @@
+"use strict";
+/* The page of a run: draws a projection, and follows it while it is live.
+
+Knows five kinds of blocks and counts nothing: numbers, orders and judgements are those of the projection.  Whatever
+others wrote becomes text by `node`, never markup.  Which item is open, what is looked at and how tables are filtered
+stands in the hash of the address, so that each selection is a link.
+
+text      what of others' texts can be seen
+state     the run, and the place in it that is looked at
+blocks    a function for each kind of block
+tables    rows in view only; folding, filtering, sorting
+drawer    details of one item
+live      events of the server, or asking it again and again
+keys      all by keyboard */
+(() => {
+  // --- Text of others: the same is taken out as in `core/text` and `views/lines`.
+
+  const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
+  const UNSEEN = new RegExp(
+    "[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f" +
+      "\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ud800-\\udfff\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb" +
+      "\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}]+",
+    "gu",
+  );
+  const PRINTABLE = /^[\t\n -~]*$/;
+
+  /** A text in which all can be seen. */
+  function visible(text) {
+    return PRINTABLE.test(text) ? text : text.replace(ESCAPES, "").replace(UNSEEN, " ");
+  }
+
+  /** An element; functions among its attributes listen, texts among its children are made visible. */
+  function node(tag, attributes = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (typeof value === "function") made.addEventListener(name, value);
+      else if (value === true) made.setAttribute(name, "");
+      else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, visible(`${value}`));
+    }
+    for (const child of children.flat()) {
+      if (child || child === 0) made.append(child instanceof Node ? child : visible(`${child}`));
+    }
+    return made;
+  }
+
+  const byId = (id) => document.getElementById(id);
+  const button = (words, press, more = {}) => node("button", { type: "button", click: press, ...more }, words);
+  const hidden = (words) => node("span", { class: "unseen" }, words);
+  const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+  const two = (number) => `${number}`.padStart(2, "0");
+
+  function timeText(seconds) {
+    const at = new Date(seconds * 1000);
+    const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+    return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  }
+
+  /** Say something to whoever listens instead of looking. */
+  function say(words) {
+    byId("said").textContent = visible(words);
+  }
+
+  // --- State: the run, and the place in it that is looked at.
+
+  // The sign of each status is a second way to tell it, beside its word and its colour.
+  const SIGNS = {
+    promoted: "▲", proved: "▲", done: "●", passed: "◆", indecisive: "◇", rejected: "▽", failed: "✕", refused: "⊘",
+    running: "▶", waiting: "…", queued: "·", skipped: "~", open: "○", stale: "≠", recalled: "↺",
+  };
+  const data = JSON.parse(byId("data").textContent);
+  const run = { projection: null, details: new Map(), packed: null };
+  const place = { item: "", view: "", tables: new Map() };
+  const tables = new Map(); // by the names of their blocks: a Table each, of those that are drawn
+  let active = ""; // the table that keys move in
+
+  const blockOf = (name) => run.projection.blocks.find((block) => block.name === name);
+
+  /** The JSON that was packed: base64 of raw deflate. */
+  async function unpack(text) {
+    const bytes = Uint8Array.fromBase64
+      ? Uint8Array.fromBase64(text)
+      : Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  /** The blocks of an item's details; null if there are none. */
+  async function detailsOf(item) {
+    if (run.details.has(item)) return run.details.get(item);
+    if (data.live) {
+      const answer = await ask(`/items/${encodeURIComponent(item)}`);
+      run.details.set(item, answer);
+      return answer;
+    }
+    const chunk = run.packed && run.packed.chunk_of[item];
+    if (chunk === undefined || chunk === null) return null;
+    const unpacked = await unpack(data.packed[chunk]);
+    unpacked.items.forEach((name, at) => run.details.set(name, unpacked.columns.map((blocks) => blocks[at]).filter(Boolean)));
+    return run.details.get(item);
+  }
+
+  /** The projection after a change; the same as `core/projection.apply_delta`. */
+  function applyDelta(before, change) {
+    const blocks = new Map(before.blocks.map((block) => [block.name, block]));
+    for (const [name, block] of Object.entries(change.blocks || {})) {
+      const old = blocks.get(name);
+      const rows = () => Array.from({ length: block.count }, (_, at) => block.rows[at] || old.rows[at]);
+      blocks.set(name, "is" in block ? block : { ...old, rows: rows() });
+    }
+    const { blocks: _, order, ...plain } = change;
+    return { ...before, ...plain, blocks: (order || [...blocks.keys()]).map((name) => blocks.get(name)) };
+  }
+
+  function readHash() {
+    const words = new URLSearchParams(location.hash.slice(1));
+    place.item = words.get("item") || "";
+    place.view = words.get("view") || "";
+    for (const sight of place.tables.values()) Object.assign(sight, { query: "", statuses: [], sort: null });
+    for (const [name, value] of words) {
+      const [, letter, of] = /^([qso])\.(.*)$/.exec(name) || [];
+      if (letter === "q") sightOf(of).query = value;
+      if (letter === "s") sightOf(of).statuses = value.split(",").filter((word) => word in SIGNS);
+      if (letter === "o" && /^-?\d+$/.test(value)) sightOf(of).sort = { column: Math.abs(value) - 1, down: value < 0 };
+    }
+  }
+
+  function hashOf(item, view) {
+    const words = new URLSearchParams();
+    if (item) words.set("item", item);
+    if (view) words.set("view", view);
+    for (const [name, { query, statuses, sort }] of place.tables) {
+      if (query) words.set(`q.${name}`, query);
+      if (statuses.length) words.set(`s.${name}`, statuses.join(","));
+      if (sort) words.set(`o.${name}`, (sort.column + 1) * (sort.down ? -1 : 1));
+    }
+    return `#${words}`;
+  }
+
+  /** Write the place into the address; what is opened can be gone back from, what is moved over cannot. */
+  function keepHash(pushed = false) {
+    const hash = hashOf(place.item, place.view);
+    if (hash === (location.hash || "#")) return;
+    history[pushed ? "pushState" : "replaceState"](null, "", hash);
+    for (const link of document.querySelectorAll("nav a")) link.href = hashOf(place.item, link.dataset.view);
+  }
+
+  /** How a table is looked at: what is searched for in it, sorted, folded, and where one stands. */
+  function sightOf(name) {
+    if (!place.tables.has(name)) {
+      place.tables.set(name, { query: "", statuses: [], sort: null, folded: new Set(), item: "" });
+    }
+    return place.tables.get(name);
+  }
+
+  // --- Blocks.
+
+  const BLOCKS = { text: drawText, table: drawTable, picture: drawPicture, heat: drawHeat, code: drawCode };
+  const WIDE = 5; // a table of so many columns takes the whole width
+
+  /** A card with the block; what goes wrong in one is said in it, and hinders no other. */
+  function drawBlock(block, scope) {
+    const heading = node("h2", { id: `${scope}-${block.name}` }, block.title);
+    const head = node("header", {}, heading);
+    const many = block.is === "table" && (block.columns.length >= WIDE || block.rows.some((row) => row.depth));
+    const heat = block.is === "heat" && block.columns.length > 12;
+    const card = node(
+      "section",
+      { class: `card ${block.is}${many || heat ? " wide" : ""}`, "aria-labelledby": heading.id, "data-block": block.name },
+      head,
+    );
+    if (block.sentence) card.append(node("p", { class: "sentence" }, block.sentence));
+    try {
+      card.append(BLOCKS[block.is](block, scope, head));
+    } catch (error) {
+      card.append(node("p", { class: "wrong", role: "alert" }, `This cannot be drawn: ${error.message}`));
+      reportError(error);
+    }
+    if (scope === "of") {
+      const whole = place.view === block.name;
+      const link = { class: "grow", href: hashOf(place.item, whole ? "" : block.name), "data-view": whole ? "" : block.name };
+      head.append(node("a", link, node("span", { "aria-hidden": "true" }, whole ? "⤡" : "⤢"), hidden(whole ? "all blocks" : `${block.title} alone`)));
+    }
+    return card;
+  }
+
+  function drawText(block) {
+    return node("div", { class: "prose" }, block.text.split(/\n{2,}/).map((each) => node("p", {}, each)));
+  }
+
+  function itemLink(item, words, more = {}) {
+    return node("a", { href: hashOf(item, place.view), "data-item": item, ...more }, words);
+  }
+
+  function statusChip(status) {
+    if (!status) return "";
+    return node("span", { class: `status ${status}` }, node("span", { "aria-hidden": "true" }, SIGNS[status] || "?"), ` ${status}`);
+  }
+
+  /** What stands behind a title: the unit, and which direction is better. */
+  function unitNote({ unit, better }) {
+    const arrow = { higher: "↑", lower: "↓" }[better];
+    return [
+      unit && node("span", { class: "unit" }, ` ${unit}`),
+      arrow && node("span", { class: "better", title: `${better} is better` }, ` ${arrow}`, hidden(` ${better} is better`)),
+    ];
+  }
+
+  // Elements and attributes of pictures; all else is left out, whoever drew them.
+  const SVG = "http://www.w3.org/2000/svg";
+  const DRAWN = new Set("svg g path line polyline polygon rect circle ellipse text tspan title desc".split(" "));
+  const LOOKS = new Set(
+    ("viewBox role aria-label class d x y x1 y1 x2 y2 cx cy r rx ry width height points transform text-anchor " +
+      "stroke-dasharray data-item preserveAspectRatio").split(" "),
+  );
+
+  function copyDrawn(from) {
+    const made = document.createElementNS(SVG, from.localName);
+    for (const { name, value } of from.attributes) if (LOOKS.has(name)) made.setAttribute(name, value);
+    for (const child of from.childNodes) {
+      if (child.nodeType === Node.TEXT_NODE) made.append(visible(child.data));
+      else if (child.namespaceURI === SVG && DRAWN.has(child.localName)) made.append(copyDrawn(child));
+    }
+    return made;
+  }
+
+  function drawPicture(block) {
+    const parsed = new DOMParser().parseFromString(block.svg, "text/html").querySelector("svg");
+    if (!parsed) return node("p", { class: "empty" }, "There is no picture.");
+    const picture = copyDrawn(parsed);
+    picture.addEventListener("click", (event) => {
+      const mark = event.target.closest("[data-item]");
+      if (mark) open(mark.dataset.item);
+    });
+    markItem(picture);
+    return node("div", { class: "drawing" }, picture);
+  }
+
+  /** Let the marks of the open item stand out. */
+  function markItem(within) {
+    for (const mark of within.querySelectorAll("svg [data-item]")) {
+      mark.classList.toggle("open", mark.dataset.item === place.item);
+    }
+  }
+
+  const MOST_CELLS = 4000; // of a heat map at first
+  const ROOMY = 12; // columns beside which a number has its place in the cell
+
+  function drawHeat(block) {
+    const values = block.rows.flatMap((row) => row.values).filter(Number.isFinite);
+    const [paint, words] = [heatPaint(values, block), heatFormat(values, block)];
+    const body = node("tbody");
+    const rows = Math.max(10, Math.floor(MOST_CELLS / Math.max(1, block.columns.length)));
+    const more = () => {
+      const from = body.rows.length;
+      for (const row of block.rows.slice(from, from + rows)) {
+        const name = row.item ? itemLink(row.item, row.title) : row.title;
+        body.append(node("tr", {}, node("th", { scope: "row" }, name), row.values.map((value) => (Number.isFinite(value) ? heatCell(value, paint(value), words(value), block) : missingCell()))));
+      }
+      rest.hidden = body.rows.length >= block.rows.length;
+      rest.textContent = `${body.rows.length} of ${plural(block.rows.length, "row")}; show more`;
+    };
+    const rest = button("", more, { class: "more" });
+    more();
+    const corner = node("td", {}, unitNote(block));
+    const head = node("thead", {}, node("tr", {}, corner, block.columns.map((name) => node("th", { scope: "col" }, name))));
+    const table = node("table", { class: block.columns.length > ROOMY ? "heat small" : "heat" }, head, body);
+    return node("div", {}, scrollBox(block.title, table), rest, heatLegend(values, words, block));
+  }
+
+  /** Numbers of one heat map: as many decimals as three digits of the largest need; signs where there is a centre. */
+  function heatFormat(values, { centre }) {
+    const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    const digits = 2 - Math.floor(Math.log10(largest || 1));
+    const sign = Number.isFinite(centre) ? (value) => (value > 0 ? "+" : "") : () => "";
+    if (digits > 6 || digits < -3) return (value) => sign(value) + value.toExponential(1);
+    return (value) => sign(value) + (value === 0 ? "0" : value.toFixed(Math.max(0, digits)).replace(/^-(?=[0.]*$)/, ""));
+  }
+
+  /** How far a number is from the centre, -1 the worst to 1 the best; without a centre, 0 the lowest to 1. */
+  function heatPaint(values, { centre, better }) {
+    const low = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
+    if (centre === null || centre === undefined) return (value) => (high > low ? (value - low) / (high - low) : 0);
+    const far = Math.max(Math.abs(high - centre), Math.abs(low - centre)) || 1;
+    return (value) => ((value - centre) / far) * (better === "lower" ? -1 : 1);
+  }
+
+  function missingCell() {
+    return node("td", { class: "missing", title: "not measured" }, node("span", { "aria-hidden": "true" }, "-"), hidden("not measured"));
+  }
+
+  function heatCell(value, part, whole, block) {
+    const brief = part > 0 ? "+" : part < 0 ? "−" : "0";
+    const words = block.columns.length > ROOMY ? [node("span", { "aria-hidden": "true" }, brief), hidden(whole)] : whole;
+    const cell = node("td", { class: part < 0 ? "worse" : "good", title: `${whole} ${block.unit}`.trim() }, words);
+    cell.style.setProperty("--part", `${Math.round(Math.min(1, Math.abs(part)) * 58)}%`);
+    return cell;
+  }
+
+  function heatLegend(values, words, { centre, better, unit }) {
+    if (!values.length) return node("p", { class: "legend" }, "Nothing of it was measured.");
+    const ends = [values.reduce((a, b) => Math.min(a, b)), values.reduce((a, b) => Math.max(a, b))].map(words);
+    const sides = Number.isFinite(centre) && [
+      node("span", { class: "sample worse" }), better ? ` worse than ${centre} ` : ` below ${centre} `,
+      node("span", { class: "sample good" }), better ? ` better (${better} is) ` : " above ",
+    ];
+    return node("p", { class: "legend" }, sides || "", node("span", { class: "sample missing" }), " not measured ", `· ${ends[0]} to ${ends[1]} ${unit}`);
+  }
+
+  const MOST_LINES = 400; // of a code at first
+
+  function drawCode(block, scope, head) {
+    // a line that was overwritten again and again is shown as it was at last
+    const lines = block.text.split("\n").map((line) => line.replace(/\r+$/, "").split("\r").pop());
+    const text = node("code");
+    const shown = { lines: 0, old: 0, new: 0 };
+    const more = () => {
+      const part = lines.slice(shown.lines, shown.lines + (shown.lines ? 5000 : MOST_LINES));
+      text.append(...part.map((line) => (block.look === "diff" ? diffLine(line, shown) : node("span", {}, `${line}\n`))));
+      shown.lines += part.length;
+      rest.hidden = shown.lines >= lines.length;
+      rest.textContent = `${shown.lines} of ${plural(lines.length, "line")}; show more`;
+    };
+    const rest = button("", more, { class: "more" });
+    more();
+    head.append(copyButton(block.text, `Copy ${block.title}`));
+    if (data.live && block.look === "log" && block.path) head.append(followButton(block.path, text));
+    const left = block.left_out ? `${plural(block.left_out, "byte")} left out` : "";
+    const where = block.path ? node("code", {}, block.path) : "";
+    const note = left || where ? node("p", { class: "note" }, left, left && where ? "; all of it: " : "", where) : "";
+    const box = node("pre", { class: block.look, tabindex: "0", role: "region", "aria-label": block.title }, text);
+    return node("div", {}, box, rest, note);
+  }
+
+  /** A line of a diff with its numbers on both sides; its sign is part of its text. */
+  function diffLine(line, at) {
+    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
+    if (hunk) [at.old, at.new] = [Number(hunk[1]), Number(hunk[2])];
+    const isHead = /^(diff |index |--- |\+\+\+ |new file|deleted file|similarity|rename )/.test(line);
+    if (/^diff /.test(line)) [at.old, at.new] = [0, 0];
+    const look = hunk ? "hunk" : isHead ? "head" : { "+": "add", "-": "del" }[line[0]] || "";
+    const numbers = [look !== "add" && at.old ? at.old : "", look !== "del" && at.new ? at.new : ""];
+    const counted = (look === "" || look === "add" || look === "del") && (at.old || at.new);
+    if (counted && look !== "add") at.old += 1;
+    if (counted && look !== "del") at.new += 1;
+    return node("span", { class: look, "data-old": counted ? numbers[0] : "", "data-new": counted ? numbers[1] : "" }, `${line}\n`);
+  }
+
+  function copyButton(text, label) {
+    const press = async (event) => {
+      const pressed = event.currentTarget;
+      pressed.textContent = await navigator.clipboard.writeText(visible(text)).then(() => "copied", () => "not allowed");
+      say(pressed.textContent);
+      setTimeout(() => (pressed.textContent = "copy"), 1500);
+    };
+    return button("copy", press, { class: "quiet", "aria-label": label });
+  }
+
+  /** A box that scrolls what is too wide for it, by keyboard too. */
+  function scrollBox(title, inside) {
+    return node("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, inside);
+  }
+
+  // --- Tables: of long ones only what is in view stands in the page.
+
+  const MOST_ROWS = 200; // of a table that stands there whole
+  const BEYOND = 12; // rows above and below what is in view
+  const MOST_PRINTED = 1000;
+
+  function drawTable(block, scope, head) {
+    if (!block.rows.length) return node("p", { class: "empty" }, "Nothing yet.");
+    const table = new Table(block, scope);
+    if (scope === "of") tables.set(block.name, table);
+    head.append(table.count);
+    return node("div", {}, table.tools, table.box, table.none);
+  }
+
+  class Table {
+    constructor(block, scope) {
+      this.scope = scope;
+      this.sight = scope === "of" ? sightOf(block.name) : { query: "", statuses: [], sort: null, folded: new Set(), item: "" };
+      this.count = node("span", { class: "count" });
+      this.none = node("p", { class: "empty", hidden: true }, "No row is like that.");
+      this.body = node("tbody");
+      this.fresh = new Set();
+      this.take(block);
+      const hasItems = block.rows.some((row) => row.item);
+      const role = this.isTree ? "treegrid" : hasItems ? "grid" : null;
+      this.head = node("thead");
+      this.table = node("table", { role, "aria-labelledby": `${scope}-${block.name}` }, this.columnWidths(), this.head, this.body);
+      this.box = hasItems ? node("div", { class: "scroll rows" }, this.table) : scrollBox(block.title, this.table);
+      this.tools = this.makeTools();
+      this.drawHead();
+      this.box.addEventListener("scroll", () => this.queue(), { passive: true });
+      this.body.addEventListener("click", (event) => this.pressed(event));
+      this.body.addEventListener("focusin", (event) => this.focused(event));
+      new ResizeObserver(() => this.queue()).observe(this.box);
+      this.arrange();
+    }
+
+    /** Take the rows of the block, which may be a later one than before. */
+    take(block) {
+      const before = this.block && new Map(this.block.rows.map((row) => [row.item, row]));
+      if (before) this.fresh = new Set(block.rows.filter((row) => row.item && before.get(row.item) !== row).map((row) => row.item));
+      this.block = block;
+      this.isTree = block.rows.some((row) => row.depth);
+      this.isLong = block.rows.length > MOST_ROWS;
+      this.hasStatus = block.rows.some((row) => row.status);
+      const open = []; // the last row of each depth
+      this.parents = block.rows.map((row, at) => {
+        open.length = Math.min(open.length, row.depth);
+        const parent = open.length ? open[open.length - 1] : -1;
+        while (open.length < row.depth) open.push(parent);
+        open.push(at);
+        return parent;
+      });
+      this.isParent = new Set(this.parents);
+      this.texts = null; // for searching, made when it is needed
+    }
+
+    update(block) {
+      this.take(block);
+      this.box.querySelector("colgroup")?.replaceWith(this.columnWidths());
+      this.drawChips();
+      this.arrange();
+    }
+
+    // - What is shown, in which order.
+
+    arrange() {
+      const { rows } = this.block;
+      const { query, statuses, sort, folded } = this.sight;
+      const isSifted = Boolean(query || statuses.length);
+      const fits = isSifted ? this.siftRows(query, statuses) : null;
+      this.context = new Set();
+      for (let at = rows.length - 1; fits && at >= 0; at -= 1) {
+        const parent = this.parents[at];
+        if ((fits.has(at) || this.context.has(at)) && parent >= 0 && !fits.has(parent)) this.context.add(parent);
+      }
+      const order = sort ? this.sortedRows(sort) : rows.map((_, at) => at);
+      const closed = new Set();
+      this.shown = order.filter((at) => {
+        const parent = this.parents[at];
+        if (!isSifted && (closed.has(parent) || (parent >= 0 && folded.has(this.keyOf(parent))))) closed.add(at);
+        return !closed.has(at) && (!fits || fits.has(at) || this.context.has(at));
+      });
+      this.places = new Map(this.shown.map((at, position) => [at, position]));
+      const found = fits ? fits.size : rows.length;
+      this.count.textContent = fits ? `${found.toLocaleString("en")} of ${plural(rows.length, "row")}` : plural(rows.length, "row");
+      this.none.hidden = this.shown.length > 0;
+      this.table.setAttribute("aria-rowcount", this.shown.length + 1);
+      this.drawRows(true);
+    }
+
+    siftRows(query, statuses) {
+      this.texts ??= this.block.rows.map((row) => `${row.item}\n${row.status}\n${row.cells.join("\n")}`.toLowerCase());
+      const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+      const all = this.block.rows.map((_, at) => at);
+      return new Set(
+        all.filter((at) => {
+          const { status } = this.block.rows[at];
+          return (!statuses.length || statuses.includes(status)) && words.every((word) => this.texts[at].includes(word));
+        }),
+      );
+    }
+
+    /** All rows, sorted among those of the same parent; what is missing stands last, whichever way. */
+    sortedRows({ column, down }) {
+      const isNumber = this.block.columns[column]?.is_number;
+      const keys = this.block.rows.map((row) => (isNumber ? numberOf(row.cells[column] || "") : row.cells[column] || ""));
+      const sign = down ? -1 : 1;
+      const compare = (a, b) => {
+        if (!isNumber) return sign * keys[a].localeCompare(keys[b], "en", { numeric: true }) || a - b;
+        const [x, y] = [keys[a], keys[b]];
+        if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a - b;
+        return sign * (x - y) || a - b;
+      };
+      const children = new Map();
+      this.parents.forEach((parent, at) => children.set(parent, [...(children.get(parent) || []), at]));
+      if (children.size === 1) return this.parents.map((_, at) => at).sort(compare);
+      const order = [];
+      const walk = [...(children.get(-1) || [])].sort(compare).reverse();
+      while (walk.length) {
+        const at = walk.pop();
+        order.push(at);
+        if (children.has(at)) walk.push(...children.get(at).sort(compare).reverse());
+      }
+      return order;
+    }
+
+    // - Drawing.
+
+    columnWidths() {
+      const group = node("colgroup");
+      if (!this.isLong) return group;
+      const { columns, rows } = this.block;
+      const widths = columns.map(({ title, unit, is_number }, column) => {
+        const least = title.length + unit.length + 4;
+        const most = rows.reduce((most, row) => Math.max(most, (row.cells[column] || "").length), least);
+        const indent = column ? 0 : 5 + Math.max(...rows.slice(0, 5000).map((row) => row.depth)) * 1.6;
+        return Math.min(is_number ? 32 : 56, most + 3) + indent;
+      });
+      if (this.hasStatus) widths.splice(1, 0, 13);
+      for (const width of widths) {
+        const column = node("col");
+        column.style.width = `${width}ch`;
+        group.append(column);
+      }
+      return group;
+    }
+
+    drawHead() {
+      const { sort } = this.sight;
+      const cells = this.block.columns.map((column, at) => {
+        const isSorted = sort && sort.column === at;
+        const next = () => this.look({ sort: !isSorted ? { column: at, down: column.better === "higher" } : sort.down === (column.better === "higher") ? { column: at, down: !sort.down } : null });
+        const arrow = node("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (sort.down ? "▾" : "▴") : "");
+        return node(
+          "th",
+          { scope: "col", class: column.is_number ? "number" : null, "aria-sort": isSorted ? (sort.down ? "descending" : "ascending") : null },
+          button([node("span", {}, column.title, unitNote(column)), arrow], next, { class: "sort", title: `sort by ${column.title}` }),
+        );
+      });
+      if (this.hasStatus) cells.splice(1, 0, node("th", { scope: "col" }, "status"));
+      this.head.replaceChildren(node("tr", {}, cells));
+    }
+
+    queue() {
+      if (!this.isLong || this.isQueued) return;
+      this.isQueued = true;
+      requestAnimationFrame(() => {
+        this.isQueued = false;
+        this.drawRows(false);
+      });
+    }
+
+    /** Draw the rows that are in view; of a short table all. */
+    drawRows(all) {
+      const count = this.shown.length;
+      const high = this.rowHeight;
+      const top = Math.max(0, Math.floor(this.box.scrollTop / high) - BEYOND);
+      const end = Math.ceil((this.box.scrollTop + (this.box.clientHeight || 700)) / high) + BEYOND;
+      const [from, to] = this.isLong && !this.isPrinted ? [Math.min(top, Math.max(0, count - 1)), Math.min(count, end)] : [0, this.isPrinted ? Math.min(count, MOST_PRINTED) : count];
+      if (!all && from === this.from && to === this.to) return;
+      [this.from, this.to] = [from, to];
+      const hadFocus = this.body.contains(document.activeElement);
+      const drawn = this.shown.slice(from, to).map((at, position) => this.drawRow(at, from + position));
+      const spaces = [from, this.isPrinted ? 0 : count - to].map((rows) => this.space(rows * high));
+      this.body.replaceChildren(...spaces.slice(0, 1), ...drawn, ...spaces.slice(1));
+      if (hadFocus) (this.rowElement(this.sight.item) || this.box).focus({ preventScroll: true });
+    }
+
+    get rowHeight() {
+      return this.isLong ? 28 : 29;
+    }
+
+    space(height) {
+      if (!height) return "";
+      const row = node("tr", { class: "space", "aria-hidden": "true" });
+      row.style.height = `${height}px`;
+      return row;
+    }
+
+    keyOf(at) {
+      return this.block.rows[at].item || `${at}`;
+    }
+
+    drawRow(at, position) {
+      const row = this.block.rows[at];
+      const [first, ...others] = row.cells;
+      const key = this.keyOf(at);
+      const isOpen = row.item && row.item === place.item;
+      const cells = others.map((cell, other) => this.drawCell(cell, other + 1));
+      if (this.hasStatus) cells.unshift(node("td", { class: "state" }, statusChip(row.status)));
+      const isFolded = this.sight.folded.has(key);
+      const hasChildren = this.isTree && this.isParent.has(at);
+      const fold = this.isTree && node("span", { class: "fold", "aria-hidden": "true" }, hasChildren ? (isFolded ? "▸" : "▾") : "");
+      const name = row.item ? itemLink(row.item, first, { tabindex: "-1" }) : node("span", {}, first);
+      const start = node("td", { class: "first", title: this.isLong ? first : null }, fold, name);
+      if (row.depth) start.style.paddingInlineStart = `${row.depth * 1.1 + 0.5}em`;
+      const classes = [this.context.has(at) && "context", isOpen && "open", this.fresh.has(row.item) && "fresh"];
+      const hasRole = this.table.hasAttribute("role");
+      return node(
+        "tr",
+        {
+          class: classes.filter(Boolean).join(" ") || null,
+          "data-key": key,
+          "data-at": at,
+          tabindex: hasRole ? (this.isCursor(at, position) ? "0" : "-1") : null,
+          "aria-rowindex": this.isLong ? position + 2 : null,
+          "aria-level": this.isTree ? row.depth + 1 : null,
+          "aria-expanded": hasChildren ? `${!isFolded}` : null,
+          "aria-selected": hasRole && row.item ? `${Boolean(isOpen)}` : null,
+        },
+        start,
+        cells,
+      );
+    }
+
+    drawCell(cell, column) {
+      const isMissing = cell === "-" || cell === "";
+      const classes = [this.block.columns[column]?.is_number && "number", isMissing && "missing-text"];
+      return node("td", { class: classes.filter(Boolean).join(" ") || null, title: this.isLong && cell.length > 20 ? cell : null }, cell);
+    }
+
+    isCursor(at, position) {
+      const known = this.sight.item && this.shown.some((each) => this.keyOf(each) === this.sight.item);
+      return known ? this.keyOf(at) === this.sight.item : position === 0;
+    }
+
+    rowElement(key) {
+      return [...this.body.rows].find((row) => row.dataset.key === key);
+    }
+
+    // - Tools above it.
+
+    makeTools() {
+      const tools = node("div", { class: "tools" });
+      if (this.scope !== "of" || (this.block.rows.length < 8 && !this.hasStatus)) return tools;
+      const { title } = this.block;
+      this.search = node("input", {
+        type: "search", placeholder: "filter", "aria-label": `Filter ${title}`, value: this.sight.query,
+        input: () => this.look({ query: this.search.value }),
+      });
+      this.chips = node("span", { class: "chips", role: "group", "aria-label": `Statuses of ${title}` });
+      tools.append(this.search, this.chips);
+      if (this.isTree) {
+        tools.append(button("fold", () => this.foldAll(true), { class: "quiet", "aria-label": `Fold ${title}` }));
+        tools.append(button("unfold", () => this.foldAll(false), { class: "quiet", "aria-label": `Unfold ${title}` }));
+      }
+      this.drawChips();
+      return tools;
+    }
+
+    drawChips() {
+      if (!this.chips) return;
+      const counts = new Map();
+      for (const { status } of this.block.rows) if (status) counts.set(status, (counts.get(status) || 0) + 1);
+      const chosen = this.sight.statuses;
+      const chips = Object.keys(SIGNS).filter((word) => counts.has(word)).map((word) => {
+        const flip = () => {
+          this.look({ statuses: chosen.includes(word) ? chosen.filter((each) => each !== word) : [...chosen, word] });
+          this.chips.querySelector(`[data-status=${word}]`)?.focus();
+        };
+        const more = { class: "chip", "aria-pressed": `${chosen.includes(word)}`, "data-status": word };
+        return button([statusChip(word), ` ${counts.get(word)}`], flip, more);
+      });
+      this.chips.replaceChildren(...chips);
+    }
+
+    /** Look at it in another way; the address says how. */
+    look(change) {
+      const sorted = "sort" in change && document.activeElement?.closest("th")?.cellIndex;
+      Object.assign(this.sight, change);
+      keepHash();
+      this.drawHead();
+      this.drawChips();
+      if (!("sort" in change)) this.box.scrollTop = 0;
+      this.arrange();
+      if (sorted || sorted === 0) this.head.rows[0].cells[sorted].querySelector("button")?.focus();
+      say(this.count.textContent);
+    }
+
+    foldAll(isFolded) {
+      this.sight.folded = new Set(isFolded ? [...this.isParent].filter((at) => at >= 0).map((at) => this.keyOf(at)) : []);
+      this.arrange();
+    }
+
+    fold(at, isFolded) {
+      const key = this.keyOf(at);
+      if (!this.isParent.has(at) || this.sight.folded.has(key) === isFolded) return false;
+      this.sight.folded[isFolded ? "add" : "delete"](key);
+      this.arrange();
+      return true;
+    }
+
+    // - Moving in it.
+
+    pressed(event) {
+      const row = event.target.closest("tr[data-at]");
+      if (!row || getSelection().toString()) return;
+      const at = Number(row.dataset.at);
+      if (event.target.closest(".fold") && this.isParent.has(at)) {
+        this.fold(at, !this.sight.folded.has(this.keyOf(at)));
+      } else if (!event.target.closest("a") && row.dataset.key === this.block.rows[at].item) open(row.dataset.key);
+    }
+
+    focused(event) {
+      const row = event.target.closest("tr[data-key]");
+      if (!row || this.scope !== "of") return;
+      active = this.block.name;
+      if (row.dataset.key === this.sight.item && row.tabIndex === 0) return;
+      this.body.querySelector('tr[tabindex="0"]')?.setAttribute("tabindex", "-1");
+      row.tabIndex = 0;
+      this.sight.item = row.dataset.key;
+    }
+
+    /** The position of the cursor among the rows shown, or -1. */
+    get cursor() {
+      return this.shown.findIndex((at) => this.keyOf(at) === this.sight.item);
+    }
+
+    /** Go to a position among the rows shown; the item that is there, if it is one. */
+    go(position, focus = true) {
+      const at = this.shown[Math.max(0, Math.min(this.shown.length - 1, position))];
+      if (at === undefined) return "";
+      this.sight.item = this.keyOf(at);
+      this.reveal(this.places.get(at));
+      const row = this.rowElement(this.sight.item);
+      this.body.querySelector('tr[tabindex="0"]')?.setAttribute("tabindex", "-1");
+      row?.setAttribute("tabindex", "0");
+      if (focus) row?.focus({ preventScroll: true });
+      if (!this.isLong) row?.scrollIntoView({ block: "nearest" });
+      return this.block.rows[at].item;
+    }
+
+    reveal(position) {
+      const high = this.rowHeight;
+      if (!this.isLong) return;
+      const [head, seen] = [this.head.offsetHeight, this.box.clientHeight];
+      const [above, below] = [position * high, (position + 1) * high + head - seen];
+      if (this.box.scrollTop > above) this.box.scrollTop = above;
+      else if (this.box.scrollTop < below) this.box.scrollTop = below;
+      this.drawRows(false);
+    }
+
+    markOpen() {
+      for (const row of this.body.rows) {
+        const isOpen = Boolean(row.dataset.key) && row.dataset.key === place.item;
+        row.classList.toggle("open", isOpen);
+        if (row.hasAttribute("aria-selected")) row.setAttribute("aria-selected", `${isOpen}`);
+      }
+    }
+
+    print(isPrinted) {
+      this.isPrinted = isPrinted;
+      this.drawRows(true);
+    }
+  }
+
+  /** The number that a cell is sorted by: of `a -> b` the latter, of a duration its seconds. */
+  function numberOf(cell) {
+    const text = cell.split("->").pop().replaceAll(",", "").replaceAll("−", "-");
+    const [, hours = 0, minutes, seconds = 0] = /^\s*(?:(\d+) h )?(\d+) min(?: (\d+) s)?/.exec(text) || [];
+    if (minutes) return Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds);
+    const found = /[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?/i.exec(text);
+    return found ? Number(found[0]) : NaN;
+  }
+
+  // --- Drawer: details of one item.
+
+  /** The row that tells of an item, with its table. */
+  function rowOf(item) {
+    for (const block of run.projection.blocks) {
+      const row = block.is === "table" && block.rows.find((each) => each.item === item);
+      if (row) return { block, row };
+    }
+    return null;
+  }
+
+  function open(item, pushed = true) {
+    const isNew = place.item !== item;
+    place.item = item;
+    keepHash(pushed);
+    for (const table of tables.values()) table.markOpen();
+    markItem(document);
+    if (isNew || byId("drawer").hidden) drawDrawer(true);
+    else byId("drawer").focus();
+  }
+
+  function close() {
+    const drawer = byId("drawer");
+    const hadFocus = drawer.contains(document.activeElement);
+    place.item = "";
+    keepHash(true);
+    drawer.hidden = true;
+    document.documentElement.classList.remove("drawn");
+    for (const table of tables.values()) table.markOpen();
+    markItem(document);
+    const table = activeTable();
+    if (hadFocus && table) table.go(Math.max(0, table.cursor));
+  }
+
+  async function drawDrawer(focus) {
+    const [item, drawer] = [place.item, byId("drawer")];
+    const found = rowOf(item);
+    const facts = node("dl", { class: "facts" });
+    found?.block.columns.forEach((column, at) => {
+      const cell = found.row.cells[at];
+      if (at && cell) facts.append(node("div", {}, node("dt", {}, column.title, unitNote(column)), node("dd", {}, cell)));
+    });
+    const body = node("div", { class: "blocks", "aria-busy": "true" });
+    const heading = node("h2", { id: "drawer-title" }, found ? found.row.cells[0] : item);
+    const step = (by) => button(by < 0 ? "↑" : "↓", () => moveOpen(by), { class: "quiet", "aria-label": by < 0 ? "Previous item" : "Next item" });
+    const bar = node("header", {}, heading, statusChip(found?.row.status), node("span", { class: "fill" }), step(-1), step(1), copyButton(location.href, "Copy a link to this"), button("close", close, { class: "quiet" }));
+    const scrolled = drawer.dataset.item === item ? drawer.scrollTop : 0;
+    drawer.dataset.item = item;
+    drawer.replaceChildren(bar, facts, body);
+    drawer.hidden = false;
+    document.documentElement.classList.add("drawn");
+    if (focus) drawer.focus({ preventScroll: true });
+    say(`${item}${found?.row.status ? `, ${found.row.status}` : ""}`);
+    const drawn = await detailBlocks(item, found);
+    if (place.item !== item) return; // another one was opened meanwhile
+    body.replaceChildren(...drawn);
+    body.removeAttribute("aria-busy");
+    drawer.scrollTop = scrolled;
+  }
+
+  /** What the drawer says of an item: its blocks, or why there are none. */
+  async function detailBlocks(item, found) {
+    const words = (text) => [node("p", { class: "empty" }, text)];
+    let blocks;
+    try {
+      blocks = await detailsOf(item);
+    } catch (error) {
+      return words(`The details cannot be had: ${error.message}`);
+    }
+    if (blocks?.length) return blocks.map((block) => drawBlock(block, "in"));
+    if (blocks) return words("Nothing more is recorded of it.");
+    const lies = run.packed?.left_out[item];
+    if (lies) return [...words(run.packed.note), node("ul", {}, lies.map((path) => node("li", {}, node("code", {}, path))))];
+    return words(found ? "Nothing more is recorded of it." : `There is no '${item}' in this run.`);
+  }
+
+  // --- The page as a whole.
+
+  function drawHeader() {
+    const { run: name, kind, headline, state, command, at, figures, meaning } = run.projection;
+    document.title = `${visible(name)}: ${state.word}`;
+    const since = state.since ? ` since ${timeText(state.since)}` : "";
+    byId("top").replaceChildren(
+      node("div", { class: "title" },
+        node("h1", {}, name), node("span", { class: "kind" }, kind),
+        node("span", { class: `run-state ${state.word}`, title: `${state.why}${since}` }, state.word),
+        node("span", { class: "fill" }), steering(), themeButton(), button("?", showHelp, { class: "quiet", "aria-label": "Keys" })),
+      node("p", { class: "headline" }, headline),
+      node("p", { class: "why" }, state.why, since, at ? ` · as of ${timeText(at)}` : "", node("span", { id: "link-state" })),
+    );
+    if (command) byId("top").append(node("p", { class: "command" }, node("code", {}, command), copyButton(command, "Copy the command")));
+    byId("figures").replaceChildren(...figures.map((figure) =>
+      node("div", { class: "figure" }, node("dt", {}, figure.name, unitNote({ unit: "", better: figure.better })), node("dd", {}, figure.text), figure.note && node("dd", { class: "note" }, figure.note))));
+    byId("meaning").hidden = !meaning;
+    byId("meaning").replaceChildren(node("h2", {}, "What it means"), drawText({ text: meaning || "" }));
+    showLink();
+  }
+
+  function drawNav() {
+    const links = [["", "All"], ...run.projection.blocks.map((block) => [block.name, block.title])];
+    byId("views").replaceChildren(...links.map(([view, title]) =>
+      node("a", { href: hashOf(place.item, view), "data-view": view, "aria-current": place.view === view ? "page" : null }, title)));
+  }
+
+  const nextTask = () => new Promise((resolve) => setTimeout(resolve));
+
+  /** Draw the blocks of the view, each in a task of its own, so that the page answers meanwhile. */
+  async function drawBlocks() {
+    const { blocks } = run.projection;
+    if (!blocks.some((block) => block.name === place.view)) place.view = "";
+    const shown = blocks.filter((block) => !place.view || block.name === place.view);
+    const turn = (drawBlocks.turn = {});
+    tables.clear();
+    byId("blocks").classList.toggle("alone", Boolean(place.view));
+    drawNav();
+    const cards = [];
+    for (const block of shown) {
+      if (cards.length) await nextTask();
+      if (drawBlocks.turn !== turn) return;
+      cards.push(drawBlock(blockOf(block.name) || block, "of"));
+      if (cards.length === 1) byId("blocks").replaceChildren(cards[0]);
+      else byId("blocks").append(cards[cards.length - 1]);
+    }
+    if (!cards.length) byId("blocks").replaceChildren(node("p", { class: "empty" }, "Nothing yet."));
+    if (place.item) showCursor();
+    document.documentElement.dataset.ready = "yes";
+  }
+
+  /** Put the cursor on the open item, where it was not before. */
+  function showCursor() {
+    const table = activeTable();
+    const position = table ? table.shown.findIndex((at) => table.keyOf(at) === place.item) : -1;
+    if (position >= 0 && table.sight.item !== place.item) table.go(position, false);
+  }
+
+  /** Take another projection, and draw what is different in it. */
+  async function take(projection) {
+    const before = run.projection;
+    run.projection = projection;
+    drawHeader();
+    const names = (of) => of.blocks.map((block) => block.name).join();
+    if (names(before) !== names(projection)) return drawBlocks();
+    for (const block of projection.blocks) {
+      const old = before.blocks.find((each) => each.name === block.name);
+      const card = document.querySelector(`#blocks [data-block="${CSS.escape(block.name)}"]`);
+      if (old === block || !card) continue;
+      await nextTask();
+      const table = tables.get(block.name);
+      const isSame = (key) => JSON.stringify(old[key]) === JSON.stringify(block[key]);
+      if (table && block.rows.length && isSame("columns") && isSame("sentence") && isSame("title") && table.hasStatus === block.rows.some((row) => row.status)) table.update(block);
+      else card.replaceWith(drawBlock(block, "of"));
+    }
+    const [was, is] = [before, projection].map((of) => of.blocks.flatMap((block) => block.rows || []).find((row) => row.item && row.item === place.item));
+    run.details.clear();
+    if (place.item && was !== is) drawDrawer(false);
+    return undefined;
+  }
+
+  // --- Theme: that of the system, until somebody chooses.
+
+  const THEMES = ["auto", "light", "dark"];
+  const theme = { name: "auto" };
+
+  function setTheme(name) {
+    theme.name = THEMES.includes(name) ? name : "auto";
+    document.documentElement.dataset.theme = theme.name;
+  }
+
+  function themeButton() {
+    const press = (event) => {
+      setTheme(THEMES[(THEMES.indexOf(theme.name) + 1) % THEMES.length]);
+      localStorage.setItem("coppice-theme", theme.name);
+      event.currentTarget.textContent = `theme: ${theme.name}`;
+    };
+    return button(`theme: ${theme.name}`, press, { class: "quiet", id: "theme" });
+  }
+
+  // --- Live: events of the server, or asking it every few seconds.
+
+  const POLL = 5000;
+  const link = { word: "", token: "" };
+
+  function showLink() {
+    const shown = byId("link-state");
+    if (shown) shown.textContent = link.word && ` · ${link.word}`;
+  }
+
+  async function ask(path, more = {}) {
+    const headers = { ...(link.token ? { "X-Coppice-Token": link.token } : {}), ...more.headers };
+    const answer = await fetch(data.live.base + path, { cache: "no-store", ...more, headers });
+    if (!answer.ok) throw new Error((await answer.text()).slice(0, 300) || `${answer.status}`);
+    return answer.json();
+  }
+
+  function follow() {
+    const source = new EventSource(`${data.live.base}/events`);
+    const setLink = (word) => {
+      link.word = word;
+      showLink();
+    };
+    source.addEventListener("open", () => setLink(""));
+    source.addEventListener("projection", (event) => take(JSON.parse(event.data)));
+    source.addEventListener("delta", (event) => take(applyDelta(run.projection, JSON.parse(event.data))));
+    source.addEventListener("done", () => {
+      source.close();
+      setLink("");
+    });
+    source.addEventListener("error", () => {
+      setLink("connection lost; this is the last that was heard");
+      if (source.readyState === EventSource.CLOSED) poll(setLink);
+    });
+  }
+
+  /** Ask again and again, where events do not come through. */
+  async function poll(setLink) {
+    try {
+      await take(await ask(""));
+      setLink("asked every 5 s");
+    } catch (error) {
+      setLink(`connection lost (${error.message}); this is the last that was heard`);
+    }
+    setTimeout(() => poll(setLink), POLL);
+  }
+
+  /** A button that shows what is added to a log, as long as it is pressed. */
+  function followButton(path, text) {
+    let timer = 0;
+    let from = null;
+    const more = async () => {
+      const answer = await ask(`/log?path=${encodeURIComponent(path)}${from === null ? "" : `&from=${from}`}`);
+      if (from === null) text.replaceChildren();
+      from = answer.next;
+      text.append(...answer.text.split(/(?<=\n)/).map((line) => node("span", {}, line)));
+      const box = text.closest("pre");
+      box.scrollTop = box.scrollHeight;
+      timer = box.isConnected ? setTimeout(more, 1000) : 0;
+    };
+    const press = (event) => {
+      const isOn = event.currentTarget.getAttribute("aria-pressed") !== "true";
+      event.currentTarget.setAttribute("aria-pressed", `${isOn}`);
+      clearTimeout(timer);
+      if (isOn) more();
+    };
+    return button("follow", press, { class: "quiet", "aria-pressed": "false" });
+  }
+
+  // --- Steering, by who has the token.
+
+  function steering() {
+    const can = data.live?.can || [];
+    const isPaused = run.projection.state.word === "paused";
+    const made = node("span", { class: "steer" });
+    if (can.includes("pause") && !isPaused) made.append(button("pause", () => steer("pause", {})));
+    if (can.includes("resume") && isPaused) made.append(button("resume", () => steer("resume", {})));
+    if (can.includes("idea")) made.append(button("idea…", () => askWords("idea", "Drop in an idea", "where", "Depth or node, if it matters")));
+    if (can.includes("answer")) made.append(button("answer…", () => askWords("answer", "Answer for a role", "slot", "Slot, such as d0.n0.i2")));
+    return made;
+  }
+
+  async function steer(what, words) {
+    try {
+      const answer = await ask(`/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(words) });
+      notice(answer.said || `${what}: done`);
+      return true;
+    } catch (error) {
+      notice(`${what}: ${error.message}`);
+      return false;
+    }
+  }
+
+  function notice(words) {
+    byId("notice").replaceChildren(node("span", {}, words), button("close", () => (byId("notice").hidden = true), { class: "quiet" }));
+    byId("notice").hidden = false;
+  }
+
+  function askWords(what, title, field, label) {
+    const text = node("textarea", { rows: "10", required: true, "aria-label": "Text" });
+    const other = node("input", { "aria-label": label, placeholder: label, required: field === "slot" });
+    const send = async (event) => {
+      event.preventDefault();
+      if (await steer(what, { text: text.value, [field]: other.value })) byId("dialog").close();
+    };
+    showDialog(title, node("form", { submit: send }, other, text, node("button", {}, "send")));
+    other.focus();
+  }
+
+  // --- Keys.
+
+  const KEYS = [
+    ["j  ↓", "next row"], ["k  ↑", "row before"], ["g  Home", "first row"], ["G  End", "last row"],
+    ["Enter", "open the row's details; in a tree of rows without any, fold it"], ["→  ←", "unfold, fold; go to the row above it"],
+    ["/", "filter the table"], ["Esc", "close what is open"], ["1 … 9, 0", "a block alone, and all"], ["[  ]", "table before, next table"],
+    ["t", "theme: of the system, light, dark"], ["?", "these keys"],
+  ];
+
+  function showDialog(title, inside) {
+    const dialog = byId("dialog");
+    dialog.replaceChildren(node("header", {}, node("h2", { id: "dialog-title" }, title), node("span", { class: "fill" }), button("close", () => dialog.close(), { class: "quiet" })), inside);
+    if (!dialog.open) dialog.showModal();
+  }
+
+  function showHelp() {
+    showDialog("Keys", node("dl", { class: "keys" }, KEYS.map(([keys, words]) =>
+      node("div", {}, node("dt", {}, keys.split(/\s{2,}/).map((key) => node("kbd", {}, key))), node("dd", {}, words)))));
+  }
+
+  function activeTable() {
+    const named = tables.get(active);
+    return named || [...tables.values()].find((table) => table.table.hasAttribute("role")) || null;
+  }
+
+  /** Go `by` rows on; where the drawer is open, it shows what one comes to. */
+  function move(by) {
+    const table = activeTable();
+    if (!table || !table.shown.length) return;
+    const isFar = Math.abs(by) === Infinity;
+    const from = table.cursor;
+    const to = isFar ? (by > 0 ? table.shown.length - 1 : 0) : from < 0 ? 0 : from + by;
+    const inDrawer = !byId("drawer").hidden && byId("drawer").contains(document.activeElement);
+    const item = table.go(to, !inDrawer);
+    if (!byId("drawer").hidden && item && item !== place.item) showSoon(item);
+  }
+
+  /** Show an item in the open drawer once the key that moves is not pressed again at once. */
+  function showSoon(item) {
+    place.item = item;
+    keepHash();
+    for (const table of tables.values()) table.markOpen();
+    cancelAnimationFrame(showSoon.frame);
+    showSoon.frame = requestAnimationFrame(() => {
+      markItem(document);
+      drawDrawer(false);
+    });
+  }
+
+  /** Go on to the next row that has details. */
+  function moveOpen(by) {
+    const table = activeTable();
+    if (!table) return;
+    let at = table.cursor + by;
+    while (at >= 0 && at < table.shown.length && !table.block.rows[table.shown[at]].item) at += by;
+    if (at < 0 || at >= table.shown.length) return;
+    showSoon(table.go(at, false));
+  }
+
+  function enter() {
+    const table = activeTable();
+    const at = table ? table.shown[table.cursor] : undefined;
+    if (at === undefined) return;
+    const { item } = table.block.rows[at];
+    if (item) open(item);
+    else table.fold(at, !table.sight.folded.has(table.keyOf(at)));
+  }
+
+  function side(isRight) {
+    const table = activeTable();
+    const at = table ? table.shown[table.cursor] : undefined;
+    if (at === undefined || table.fold(at, !isRight) || isRight) return;
+    const parent = table.places.get(table.parents[at]);
+    if (parent !== undefined) table.go(parent);
+  }
+
+  function escape() {
+    if (document.activeElement?.type === "search") return activeTable()?.go(Math.max(0, activeTable().cursor));
+    if (!byId("drawer").hidden) return close();
+    if (place.view) return view("");
+    return undefined;
+  }
+
+  function view(name) {
+    place.view = name;
+    keepHash(true);
+    drawBlocks();
+    scrollTo(0, 0);
+  }
+
+  function viewNumber(digit) {
+    const block = run.projection.blocks[digit - 1];
+    if (digit === 0 || block) view(block?.name || "");
+  }
+
+  function otherTable(by) {
+    const names = [...tables.values()].filter((table) => table.table.hasAttribute("role")).map((table) => table.block.name);
+    const at = names.indexOf(activeTable()?.block.name);
+    if (!names.length) return;
+    active = names[(at + by + names.length) % names.length];
+    activeTable().go(Math.max(0, activeTable().cursor));
+    activeTable().box.scrollIntoView({ block: "nearest" });
+  }
+
+  const HANDLERS = {
+    j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
+    g: () => move(-Infinity), Home: () => move(-Infinity), G: () => move(Infinity), End: () => move(Infinity),
+    Enter: enter, ArrowRight: () => side(true), ArrowLeft: () => side(false), Escape: escape,
+    "/": () => { activeTable()?.search?.focus(); activeTable()?.search?.select(); },
+    "?": showHelp, t: () => byId("theme").click(), "[": () => otherTable(-1), "]": () => otherTable(1),
+  };
+
+  function pressedKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || byId("dialog").open) return;
+    const { target, key } = event;
+    const isTyping = target.closest("input, textarea, select");
+    if (isTyping && key !== "Escape") return;
+    if (target.closest("a, button, pre, .scroll:not(.rows)") && !target.closest("tr[data-key]")) {
+      if (["Enter", " ", "ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "Home", "End"].includes(key)) return;
+    }
+    const isScrolled = target.closest("#drawer") || !target.closest("tr[data-key]");
+    if (isScrolled && ["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "Home", "End"].includes(key)) return;
+    const handler = HANDLERS[key] || (/^\d$/.test(key) && (() => viewNumber(Number(key))));
+    if (!handler) return;
+    event.preventDefault();
+    handler();
+  }
+
+  /** Links within the page: their place is taken without loading anything. */
+  function pressedLink(event) {
+    const link = event.target.closest("a[href^='#']");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    if (link.dataset.item) open(link.dataset.item);
+    else if ("view" in link.dataset) view(link.dataset.view);
+  }
+
+  function arrive() {
+    const before = [place.item, place.view];
+    readHash();
+    if (before[1] !== place.view || !tables.size) drawBlocks();
+    else for (const table of tables.values()) table.arrange();
+    if (place.item && before[0] !== place.item) drawDrawer(false);
+    if (!place.item && !byId("drawer").hidden) close();
+  }
+
+  // --- Beginning.
+
+  function takeToken() {
+    const words = new URLSearchParams(location.hash.slice(1));
+    if (!data.live || !words.has("token")) return;
+    sessionStorage.setItem("coppice-token", words.get("token"));
+    words.delete("token");
+    history.replaceState(null, "", `#${words}`);
+  }
+
+  async function begin() {
+    takeToken();
+    if (data.live) link.token = sessionStorage.getItem("coppice-token") || "";
+    if (data.packed) run.packed = await unpack(data.packed[0]);
+    run.projection = data.projection || run.packed.projection;
+    for (const [item, blocks] of Object.entries(data.details || {})) run.details.set(item, blocks);
+    readHash();
+    byId("page").replaceChildren(
+      node("header", { id: "top" }), node("dl", { id: "figures" }), node("section", { id: "meaning", "aria-label": "What it means" }),
+      node("nav", { id: "views", "aria-label": "Blocks" }), node("div", { id: "blocks" }),
+    );
+    drawHeader();
+    document.addEventListener("keydown", pressedKey);
+    document.addEventListener("click", pressedLink);
+    addEventListener("popstate", arrive);
+    addEventListener("hashchange", arrive);
+    addEventListener("beforeprint", () => tables.forEach((table) => table.print(true)));
+    addEventListener("afterprint", () => tables.forEach((table) => table.print(false)));
+    drawBlocks();
+    performance.mark("drawn");
+    if (place.item) drawDrawer(false);
+    if (data.live) follow();
+  }
+
+  try {
+    setTheme(localStorage.getItem("coppice-theme"));
+  } catch {
+    setTheme("auto"); // a browser may refuse to keep anything
+  }
+  begin();
+})();

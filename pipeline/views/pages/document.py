@@ -1,0 +1,240 @@
+"""The page of a run as one HTML file: script, style, and the projection as data.
+
+Nothing is loaded beside it, and nothing that others wrote is markup or program: the policy in its head lets run what
+has the hash of our script, and no other.  What is large is packed, raw deflate in base64, and unpacked when it is
+looked at.  Details that would make a file too large are left out, first their code and logs, from the last item on;
+the page says of each where it lies."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import zip_longest
+from math import floor, inf, log10
+from typing import Any, NamedTuple
+
+from pipeline.core.projection import Json
+from pipeline.views.pages.drawing import DARK, LIGHT, html_text
+
+SCRIPT, STYLE = "app.js", "app.css"  # the files beside this one that a page is made with
+MOST_BYTES = 2_000_000  # of a file with all its details
+PLAIN_BYTES = 16_000  # a projection of up to so many stands in the file as it is
+CHUNK_BYTES = 200_000  # of details that are packed together, before they are
+_TREE = "%3Cpath fill='%232f9e6a' d='M8 1 14 11H9v4H7v-4H2z'/%3E"
+ICON = f"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E{_TREE}%3C/svg%3E"
+
+
+class Sources(NamedTuple):
+    """The contents of SCRIPT and STYLE."""
+
+    script: str
+    style: str
+
+
+class Report(NamedTuple):
+    """A page with all that there is to see.  `cut`, `dropped`: how many items lack code and logs, or all details."""
+
+    html: str
+    cut: int = 0
+    dropped: int = 0
+
+
+def live_document(sources: Sources, projection: Json, base: str, can: Sequence[str] = ()) -> str:
+    """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token."""
+    data = {"projection": projection, "details": {}, "live": {"base": base, "can": [*can]}}
+    return _html(sources, projection, data)
+
+
+def report_document(
+    sources: Sources, projection: Json, details: Iterable[tuple[str, Sequence[Json]]], most: int = MOST_BYTES
+) -> Report:
+    """Page with the details of items, the most important first, of `most` bytes where that can be; with 0 of any."""
+    packed = [_Packed.of(item, blocks) for item, blocks in details]
+    frame = len(_html(sources, projection, _report_data(projection, packed, [DROPPED] * len(packed))))
+    share = SHARE
+    while True:
+        levels = _levels(packed, (most - frame) / share if most else inf)
+        html = _html(sources, projection, _report_data(projection, packed, levels))
+        if not most or len(html) <= most or not any(levels):
+            return Report(html, levels.count(CUT), levels.count(DROPPED))
+        # they took more room than alone they would: try with what was seen
+        share *= 1.03 * (len(html) - frame) / (most - frame)
+
+
+def content_policy(sources: Sources, is_live: bool = False) -> str:
+    """Content security policy of a page: our script and our style, and of a live one its own server."""
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (_script(sources), _style(sources))]
+    connect = " connect-src 'self';" if is_live else ""
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:;"
+        f"{connect} base-uri 'none'; form-action 'none'"
+    )
+
+
+# --- Details: how much of each is kept.
+
+DROPPED, CUT, FULL = 0, 1, 2
+SHARE = 0.6  # bytes of a file, in base64, for one of details packed alone: among their like they pack better
+
+
+class _Packed(NamedTuple):
+    """Details of an item, packed alone, to see how much room they need: in full, and without code and logs."""
+
+    item: str
+    full: bytes
+    cut: bytes
+    paths: Sequence[str]
+
+    @classmethod
+    def of(cls, item: str, blocks: Sequence[Json]) -> _Packed:
+        rounded = [_rounded(block) for block in blocks]
+        cut = [_without_text(block) for block in rounded]
+        paths = [block["path"] for block in blocks if block.get("path")]
+        return cls(item, _deflate(_text(rounded), 1), _deflate(_text(cut), 1), paths)
+
+    def blocks(self, level: int) -> list[Json]:
+        blocks: list[Json] = json.loads(zlib.decompress(self.full if level == FULL else self.cut, -15))
+        return blocks
+
+
+def _without_text(block: Json) -> Json:
+    """A block of code as far as its name and its place; others as they are."""
+    if block["is"] != "code" or not block["text"]:
+        return block
+    return {**block, "text": "", "left_out": block["left_out"] + len(block["text"].encode(errors="replace"))}
+
+
+def _rounded(block: Json) -> Json:
+    """A heat map with numbers to a thousandth of the largest: no cell shows more."""
+    if block["is"] != "heat":
+        return block
+    largest = max((abs(value) for row in block["rows"] for value in row["values"] if value), default=1.0)
+    digits = 2 - floor(log10(largest))
+    rows = [
+        {**row, "values": [value if value is None else round(value, digits) for value in row["values"]]}
+        for row in block["rows"]
+    ]
+    return {**block, "rows": rows}
+
+
+def _levels(packed: Sequence[_Packed], room: float) -> list[int]:
+    """How much is kept of each in so many bytes: no code and logs of as many as can be, then from the first on all."""
+    levels = []
+    for each in packed:
+        fits = len(each.cut) <= room
+        room -= len(each.cut) if fits else 0
+        levels.append(CUT if fits else DROPPED)
+    for at, each in enumerate(packed):
+        more = len(each.full) - len(each.cut)
+        if levels[at] == CUT and more <= room:
+            room -= more
+            levels[at] = FULL
+    return levels
+
+
+def _report_data(projection: Json, packed: Sequence[_Packed], levels: Sequence[int]) -> Json:
+    """Data of a page: a projection as it is when it is small, else with the table of chunks in the first of them."""
+    kept = [(each, level) for each, level in zip(packed, levels, strict=True) if level]
+    chunks, chunk_of = [], dict[str, int]()
+    for number, chunk in enumerate(_chunks(kept), 1):
+        # first blocks with first blocks, second with second: like beside like packs better
+        columns = [*zip_longest(*chunk.values())]
+        chunks.append(_base64(_deflate(_text({"items": [*chunk], "columns": columns}))))
+        chunk_of |= dict.fromkeys(chunk, number)
+    dropped = {each.item: each.paths for each, level in zip(packed, levels, strict=True) if not level}
+    note = f"The details of {len(dropped)} items would have made this file too large; of this one they lie here:"
+    table: Json = {"chunk_of": chunk_of, "left_out": dropped, "note": note}
+    is_small = len(_text(projection)) <= PLAIN_BYTES
+    first = table if is_small else table | {"projection": projection}
+    return {
+        "projection": projection if is_small else None,
+        "packed": [_base64(_deflate(_text(first))), *chunks],
+        "live": None,
+    }
+
+
+def _chunks(kept: Iterable[tuple[_Packed, int]]) -> Iterator[dict[str, list[Json]]]:
+    """Details of items, so many together as one unpacks without noticing."""
+    chunk: dict[str, list[Json]] = {}
+    size = 0
+    for each, level in kept:
+        chunk[each.item] = each.blocks(level)
+        size += len(_text(chunk[each.item]))
+        if size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = {}, 0
+    if chunk:
+        yield chunk
+
+
+# --- Text within HTML.
+
+
+def _text(value: Any) -> str:
+    """JSON in ASCII: no line end or half character of it means something to a browser."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _harmless(value: Any) -> str:
+    """JSON that ends no script, and begins no comment in one."""
+    return _text(value).replace("<", "\\u003c")
+
+
+def _deflate(text: str, level: int = 9) -> bytes:
+    packer = zlib.compressobj(level, zlib.DEFLATED, -15)
+    return packer.compress(text.encode()) + packer.flush()
+
+
+def _base64(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+def _script(sources: Sources) -> str:
+    """The script without comments that take whole lines, and without what its lines begin with."""
+    return re.sub(r"^[ \t]*(//.*|/\*(?s:.*?)\*/[ \t]*)?\n?", "", sources.script, flags=re.MULTILINE)
+
+
+def _style(sources: Sources) -> str:
+    """The style, with the colours of lines and marks that all pictures have."""
+    colours = (
+        f"svg .look{at} {{ color: light-dark({light}, {dark}); }}"
+        for at, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
+    )
+    return "\n".join([sources.style, *colours, ""])
+
+
+def _html(sources: Sources, projection: Json, data: Mapping[str, Any]) -> str:
+    policy = content_policy(sources, bool(data.get("live")))
+    name = html_text(f"{projection['run']}: {projection['state']['word']}")
+    return "".join([
+        '<!doctype html>\n<html lang="en" data-theme="auto">\n<head>\n<meta charset="utf-8">\n',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+        '<meta name="referrer" content="no-referrer">\n',
+        f"<title>{name}</title>\n",
+        f'<link rel="icon" href="{ICON}">\n',
+        f"<style>{_style(sources)}</style>\n</head>\n<body>\n",
+        f'<main id="page">{_plain_header(projection)}</main>\n',
+        '<aside id="drawer" tabindex="-1" aria-labelledby="drawer-title" hidden></aside>\n',
+        '<dialog id="dialog" aria-labelledby="dialog-title"></dialog>\n',
+        '<div id="notice" role="status" hidden></div>\n<div id="said" class="unseen" aria-live="polite"></div>\n',
+        f'<script type="application/json" id="data">{_harmless(data)}</script>\n',
+        f"<script>{_script(sources)}</script>\n</body>\n</html>\n",
+    ])  # fmt: skip
+
+
+def _plain_header(projection: Json) -> str:
+    """The run in a few words, for whoever has no script, and until it has run."""
+    figures = "".join(
+        f'<div class="figure"><dt>{html_text(each["name"])}</dt><dd>{html_text(each["text"])}</dd></div>'
+        for each in projection["figures"]
+    )
+    return (
+        f'<header id="top"><h1>{html_text(projection["run"])}</h1>'
+        f'<p class="headline">{html_text(projection["headline"])}</p></header><dl id="figures">{figures}</dl>'
+        "<noscript><p>Tables, pictures and details need JavaScript, all of which stands in this file.</p></noscript>"
+    )
