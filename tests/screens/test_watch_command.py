@@ -14,9 +14,10 @@ import pytest
 from kit.project import COPPICE, ROOT, Project, call_in, environment
 from kit.terminal import Terminal
 from kit.tree_runs import searched
+from pipeline.screens.feed import RunFeed
+
 from pipeline.commands.watch import RunSteering
 from pipeline.machine.lock import lock_runs
-from pipeline.screens.feed import RunFeed
 from pipeline.screens.show import read_show
 from pipeline.store.steering import SteeringLog
 

@@ -1,7 +1,10 @@
 """What screens show of a search: the same numbers as its summary, in each state that a run has, and as it went."""
 
+import gzip
 import json
 import re
+import zlib
+from base64 import b64decode
 from collections import Counter
 from contextlib import chdir
 from copy import deepcopy
@@ -13,12 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.made_searches import Shape, made_manifest
-from kit.project import Project
+from kit.project import ROOT, Project
 from kit.searches import Search, agent
 from kit.tree_runs import SPEC, config_of, small_search
 from test_tree_paired import search as by_blocks
 
 from pipeline.build.project import load
+from pipeline.commands.screens import page_sources
 from pipeline.core.projection import RUN_STATES, STATUSES, Json, Moment, RunningTarget, apply_delta, as_json, delta
 from pipeline.errors import SpecError
 from pipeline.machine.lock import is_locked
@@ -29,6 +33,9 @@ from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.projection import projection_of
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.run.records import dump_record, lives_of, read_events
+from pipeline.views.pages.document import report_document
+from pipeline.views.pages.drawing import html_text
+from pipeline.views.snapshot import snapshot
 
 EVENTS, MANIFEST = "runs/x/events.jsonl", "runs/x/manifest.json"
 BLOCKS = {"text", "table", "picture", "heat", "code"}
@@ -282,6 +289,33 @@ def test_they_have_the_same_numbers_of_two_thousand_evaluations(large: dict[str,
     assert ended == figure(shown, "evaluations")["value"]
 
 
+def words(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+def test_terminal_and_page_have_them_too(every: dict[str, Seen], large: dict[str, Any]) -> None:
+    shown = {name: seen.json for name, seen in every.items()}
+    for projection in (*shown.values(), strict(as_json(projection_of(large, Moment())))):
+        lines, page = snapshot(projection, 400), report_document(page_sources(), projection, []).html
+        text = words(lines)
+        assert words([projection["headline"]]) in text
+        for each in projection["figures"]:
+            assert f"{each['name']} {each['text']}" in text or f"{each['name']}: {each['text']}" in text
+            assert f"<dt>{each['name']}</dt><dd>{html_text(each['text'])}</dd>" in page
+        for each in projection["blocks"]:
+            for row in each.get("rows", ())[:40]:
+                numbers = [cell for cell in row["cells"] if re.search(r"\d", cell) and len(cell) < 20]
+                assert any(all(words([cell]) in words([line]) for cell in numbers) for line in lines), row
+        assert page_data(page)["projection"] == projection
+
+
+def page_data(page: str) -> Json:
+    """What the script of a page draws; of a large run it is packed."""
+    data: Json = json.loads(re.findall(r'(?s)<script type="application/json" id="data">(.*?)</script>', page)[0])
+    first = json.loads(zlib.decompress(b64decode(data["packed"][0]), -15))
+    return first | {name: value for name, value in data.items() if value is not None}
+
+
 def test_children_stand_below_their_parents(large: dict[str, Any]) -> None:
     above: dict[int, str] = {}
     for row in block(as_json(projection_of(large, Moment())), "tree")["rows"]:
@@ -465,7 +499,46 @@ def test_details_of_nothing_are_refused(done: Seen, item: str) -> None:
         done.details(item)
 
 
-# --- As it went.
+# --- As it went, and as it was recorded.
+
+
+RECORDING = ROOT / "examples/momentum/show.json.gz"
+
+
+def form(blocks: list[Json], metric: str) -> dict[str, Any]:
+    """The fields of blocks by their names, and of tables the columns; a metric may be named `gain`, as a column is."""
+    forms: dict[str, Any] = {}
+    for each in blocks:
+        titles = [column["title"] for column in each["columns"]] if each["is"] == "table" else []
+        columns = [title.replace(metric, "gain") for title in titles]
+        rows = {key for row in each.get("rows", ()) for key in row}
+        forms[each["name"]] = (each["is"], {*each}, columns, rows)
+    return forms
+
+
+def test_the_recording_of_the_demo_has_the_form_of_today_and_nothing_of_a_machine(weighed: Seen) -> None:
+    """Otherwise it is to be made anew: examples/momentum/README.md says how."""
+    assert RECORDING.stat().st_size <= 100_000
+    text = gzip.decompress(RECORDING.read_bytes()).decode()
+    show = json.loads(text)
+    assert not re.search(r"/(tmp|home|root|Users|work|var)/", text)
+    last = show["start"]
+    for _, change in show["changes"]:
+        last = apply_delta(last, change)
+    assert last.keys() == weighed.json.keys()
+    names = [[each["name"].replace(metric, "metric") for each in shown["figures"]] for shown, metric in
+             ((last, "sharpe"), (weighed.json, "gain"))]  # fmt: skip
+    assert names[0] == names[1]
+    blocks, today = form(last["blocks"], "sharpe"), form(weighed.json["blocks"], "gain")
+    assert {name: blocks[name] for name in ("tree", "stair", "budget", "events")} == {
+        name: today[name] for name in ("tree", "stair", "budget", "events")
+    }
+    assert show["details"].keys() == tree_rows(last).keys()
+    for item, like in (("d0.n0.i0", "d0.n0.i0"), ("d1.n0", "d1.n0")):
+        recorded, now = form(show["details"][item], "sharpe"), form([*weighed.details(like).values()], "gain")
+        shared = recorded.keys() & now.keys()
+        assert len(shared) >= 5
+        assert {name: recorded[name] for name in shared} == {name: now[name] for name in shared}
 
 
 def moments(seen: Seen) -> list[Json]:
