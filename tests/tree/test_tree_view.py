@@ -534,7 +534,7 @@ def test_the_recording_of_the_demo_has_the_form_of_today_and_nothing_of_a_machin
         name: today[name] for name in ("tree", "stair", "budget", "events")
     }
     assert show["details"].keys() == tree_rows(last).keys()
-    for item, like in (("d0.n0.i0", "d0.n0.i0"), ("d1.n0", "d1.n0")):
+    for item, like in (("d0.n0.i0", "d0.n0.i0"), ("d1.n0", "d0.n0")):
         recorded, now = form(show["details"][item], "sharpe"), form([*weighed.details(like).values()], "gain")
         shared = recorded.keys() & now.keys()
         assert len(shared) >= 5
