@@ -43,6 +43,7 @@ NEW_COMMANDS = {
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
     "log": "pipeline.commands.log:LogCommand",
+    "dashboard": "pipeline.commands.dashboard:DashboardCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
     "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",
@@ -55,8 +56,8 @@ MEANINGLESS = {
     "reset-dep": "pipeline.commands.doit_commands:ResetDepCommand",
     "strace": "pipeline.commands.doit_commands:StraceCommand",
 }
-# Kept from the start, so that no run has to be renamed when these commands come.
-_TO_COME = {"watch", "dashboard"}
+# Kept from the start, so that no run has to be renamed when this command comes.
+_TO_COME = {"watch"}
 # `coppice mcts` builds the run of that name, so a run may have it.
 _SHARED = {"mcts"}
 # Why no run may have a name; the name of the run that flags ask for would hide a spec of that name.

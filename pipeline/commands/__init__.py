@@ -18,6 +18,7 @@ tree           tree, branches
 steer          pause, resume, idea, answer
 log            log
 screens        report
+dashboard      dashboard
 upkeep         init, schema, gc
 doctor         doctor
 starters       what a first search over code measures, and the files that `init --kind tree` writes for it
