@@ -181,7 +181,7 @@ class FollowedRun:
                     news.clear()
 
     def since(self, version: int) -> list[tuple[str, FeedFrame]]:
-        """Find what makes the projection of a version that of now: changes; or, where they are not all here, the whole."""
+        """Find what leads from a version to that of now: changes; or, where they are not all here, the whole."""
         assert self.whole is not None
         first = self.changes[0].version - 1 if self.changes else self.whole.version
         is_known = first <= version <= self.version
