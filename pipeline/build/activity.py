@@ -140,7 +140,7 @@ def moment_of(run: str, steering: SteeringLog) -> Moment:
 
 
 def _read_activity(run: str) -> Mapping[str, Any]:
-    """What the holder of the lock has written; empty where that is nothing, or damaged, since anybody may write."""
+    """Read what the holder of the lock has written; empty where that is nothing, or damaged, as anybody may do."""
     holder = read_holder(run)
     try:
         record = record_of(read_bytes(activity_path(run)))
