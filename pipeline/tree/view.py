@@ -17,7 +17,7 @@ from pipeline.git.objects import has_commit, patch_text
 from pipeline.git.repository import run_repository
 from pipeline.machine.lock import is_locked
 from pipeline.models.calls import Call, read_calls
-from pipeline.store.steering import steering_path
+from pipeline.store.steering import PAUSED, RESUMED, SteeringLog, steering_path
 from pipeline.tree.accounts import MARKS, Explanation
 from pipeline.tree.report.cages import cages_text
 from pipeline.tree.report.explain import CheckExplanation
@@ -32,7 +32,8 @@ from pipeline.tree.report.figures import (
     path_to,
     promoted_place,
 )
-from pipeline.tree.report.live import current_manifest
+from pipeline.tree.report.happenings import last_build
+from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.projection import TITLE_WIDTH, finite, idea_reason, projection_of, tree_table
 from pipeline.tree.report.run_records import RunRecords
@@ -56,7 +57,7 @@ from pipeline.views.lines import clean_text
 
 # Characters or bytes that are shown; of a log its end, of all others the beginning.
 LONGEST_TEXT, LONGEST_DIFF, LONGEST_LOG = 8_000, 24_000, 4_000
-MOST_CELLS, MOST_COLUMNS, MOST_CALLS = 6_000, 120, 200
+MOST_CELLS, MOST_COLUMNS, MOST_CALLS, MOST_MOMENTS = 6_000, 120, 200, 300
 CHECK_STATUSES = {True: "passed", False: "rejected", None: "skipped"}
 
 
@@ -69,6 +70,26 @@ def watched(run: str, targets: Sequence[Target]) -> list[str]:
     del targets
     at = RunLayout(run)
     return [*(at.of_run(name) for name in (MANIFEST, EVENTS, OPENINGS, VERDICT)), steering_path(run)]
+
+
+def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
+    """How a search came about: its projection at each event, or at so many of them, and as it stands."""
+    manifest = current_manifest(run, planned_config(targets))
+    times = sorted({event["at"] for event in manifest["events"]})
+    every = max(1, -(-len(times) // MOST_MOMENTS))
+    for at in times[:-1:every]:
+        then = manifest_at(manifest, at)
+        yield projection_of(then, moment_at(then, at))
+    if times:
+        yield projection_of(manifest, Moment(is_locked(run), SteeringLog(run).pause(), times[-1]))
+
+
+def moment_at(manifest: Manifest, at: float) -> Moment:
+    """What its events say of a time that is past: whether a build worked on the search, and whether it was paused."""
+    asked = [event for event in manifest["events"] if event["event"] in (PAUSED, RESUMED)]
+    build, end = last_build(manifest["events"])
+    pause = asked[-1] if asked and asked[-1]["event"] == PAUSED else None
+    return Moment(build is not None and end is None, pause, at)
 
 
 def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import Any
 
 from pipeline.store.files import whole_lines, write_whole
 from pipeline.store.records import record_of
 from pipeline.tree.report.manifest import (
     NO_LIFE,
+    NOT_BY_CONFIG,
+    PENDING,
     VERSION,
     call_files,
+    depth_progress,
     evaluation_entry,
     fold_manifest,
     node_entries,
@@ -28,11 +32,23 @@ from pipeline.tree.report.manifest import (
     sealed_record,
     whole_manifest,
 )
-from pipeline.tree.report.run_records import RunRecords
-from pipeline.tree.rules.beam import COMPLETED, FAILED
+from pipeline.tree.report.run_records import EXPANDED, FRONTIER, RunRecords
+from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
+from pipeline.tree.rules.budget import Spending, budget_left, held_usd, ledger_of, total_spending
 from pipeline.tree.rules.positions import EVENTS, MANIFEST, RunLayout, parse_place, parse_slot
-from pipeline.tree.run.records import Record, lives_of, load_if_intact, read_events
+from pipeline.tree.rules.scoring import PAIRED
+from pipeline.tree.run.records import (
+    NEW_LIFE,
+    QUEUED,
+    RUNNING,
+    Record,
+    lives_of,
+    load_if_intact,
+    outage_stop,
+    read_events,
+)
 from pipeline.tree.spec.model import Params
+from pipeline.trust.series import round_significant
 
 NO_TASKS: Record = {"tasks": {}}
 
@@ -221,6 +237,125 @@ def _is_ours(run: str, config: Params, stored: Record) -> bool:
         return first is None
     fields: set[str] = {*stored["evaluations"][str(first)]}
     return fields == evaluation_entry(records, first, NO_LIFE).keys()
+
+
+# --- As it was.
+
+
+def manifest_at(manifest: Record, at: float) -> Record:
+    """The manifest of an earlier time, as far as its events tell: what ended later is queued or runs, what was decided
+    later is not decided, and of the money only what had ended is paid.  By role it is not known then."""
+    events, config = [event for event in manifest["events"] if event["at"] <= at], manifest["run_config"]
+    began, decided = _first_times(manifest)
+    over = {depth for depth, time in decided.items() if time <= at}
+    lives = lives_of(events)
+    evaluations = {
+        name: _entry_at(each, lives.get(name), each["depth"] in over, config["method"])
+        for name, each in manifest["evaluations"].items()
+        if began.get(each["depth"], inf) <= at and (name in lives or each["empty"] or name not in began)
+    }
+    nodes = {
+        name: {**node, "status": EXPANDED if node["depth"] in over else FRONTIER}
+        for name, node in manifest["nodes"].items()
+        if (node["depth"] - 1 in over if node["depth"] else began.get(0, inf) <= at)
+    }
+    return {
+        **manifest,
+        "state": _state_at(manifest, evaluations, nodes, events, over),
+        "nodes": nodes,
+        "evaluations": evaluations,
+        "holdout": manifest["holdout"] and {"openings": [], "lacking": 0, "result": None},
+        "money": _money_at(manifest["money"], evaluations),
+        "events": events,
+    }
+
+
+def _first_times(manifest: Record) -> tuple[dict[Any, float], dict[int, float]]:
+    """The first time that an evaluation, or one of a depth, was told of; and the time at which each depth was decided.
+
+    Of a depth of which no event tells that, it is when the next one began, or with the last event."""
+    began: dict[Any, float] = {}
+    decided: dict[int, float] = {}
+    for event in manifest["events"]:
+        if name := event.get("eval_id"):
+            began.setdefault(name, event["at"])
+            began.setdefault(parse_slot(name).depth, event["at"])
+        elif event.get("node_id"):
+            decided.setdefault(parse_place(event["node_id"]).depth - 1, event["at"])
+        elif event.get("depth") is not None:
+            decided.setdefault(event["depth"], event["at"])
+    last = max((event["at"] for event in manifest["events"]), default=0.0)
+    for depth in manifest["state"]["completed_depths"]:
+        decided.setdefault(int(depth), began.get(int(depth) + 1, last))
+    return began, decided
+
+
+# Of an evaluation before its end; of a verdict by blocks there is more to come after it.
+_NOT_ENDED: Record = dict.fromkeys(
+    ("error", "primary", "spent", "partial", "change", "approved", "candidate_commit", "cascade", "rows_expected")
+)
+_NOT_ENDED |= {"cages": {}, "files": {}, "seconds": {}, "attempts": {}, "defects": [], "left_out": []}
+_NOT_SCORED: Record = {"scoring_summary": None, **NOT_BY_CONFIG}
+
+
+def _entry_at(entry: Record, life: Record | None, is_decided: bool, method: str) -> Record:
+    if not is_decided:
+        outcome = entry["outcome"] if entry["status"] in (FAILED, SKIPPED) else None
+        entry = {**entry, "decision": None, "outcome": outcome}
+    if entry["empty"] or (life is None and is_decided):
+        return entry
+    life = life or NEW_LIFE
+    known = {**entry, **{name: life[name] for name in NEW_LIFE}, "task_state": life["task_state"] or QUEUED}
+    if life["finished_at"] is None:
+        status = RUNNING if life["task_state"] == RUNNING else PENDING
+        return {**known, **_NOT_ENDED, **_NOT_SCORED, "status": status, "decision": None, "outcome": None}
+    return known if is_decided or life["scored_at"] or method != PAIRED else {**known, **_NOT_SCORED}
+
+
+def _state_at(
+    manifest: Record, evaluations: Record, nodes: Record, events: Sequence[Record], over: Collection[int]
+) -> Record:
+    """The state, counted anew from what there was."""
+    state, config = manifest["state"], manifest["run_config"]
+    stops = [event["stop_reason"] for event in events if event.get("depth") is not None]
+    out = outage_stop(events)
+    here = {str(each["depth"]) for each in evaluations.values()}
+    spent = {name: Spending(**each["spent"]).as_list for name, each in evaluations.items() if each["spent"]}
+    open_slots = [name for name, each in evaluations.items() if not each["empty"] and name not in spent]
+    ledger = ledger_of(config, open_slots, spent)
+    return {
+        **state,
+        "current_depth": len(over),
+        "stop_reason": stops[-1] if stops else out["stop_reason"] if out else None,
+        "frontier_node_ids": [name for name, node in nodes.items() if node["status"] == FRONTIER],
+        "completed_depths": sorted(over),
+        "depth_progress_by_depth": {
+            depth: depth_progress(each["planned"], int(depth), evaluations)
+            for depth, each in state["depth_progress_by_depth"].items()
+            if depth in here
+        },
+        "beam_by_depth": {d: beam for d, beam in state["beam_by_depth"].items() if int(d) - 1 in over},
+        "spent": total_spending(ledger.spent.values())._asdict(),
+        "held_usd": held_usd(ledger),
+        "left": budget_left(ledger)._asdict(),
+    }
+
+
+def _money_at(money: Record, evaluations: Record) -> Record:
+    """The bill of the slots that had ended; all of it once they all have."""
+    told = money["over_time"]
+    ended = {name for name, each in evaluations.items() if each["finished_at"] or each["empty"]}
+    if all(each["eval_id"] in ended for each in told):
+        return money
+    usd, unknown, over_time = 0.0, 0, []
+    for before, each in zip([{"usd": 0.0, "unknown_calls": 0}, *told], told, strict=False):
+        if each["eval_id"] in ended:
+            usd = round_significant(usd + each["usd"] - before["usd"])
+            unknown += each["unknown_calls"] - before["unknown_calls"]
+            over_time.append({**each, "usd": usd, "unknown_calls": unknown})
+    nothing = {name: 0 for name, value in money.items() if isinstance(value, int | float)}
+    known = {"usd": usd, "unknown_calls": unknown, "by_role": {}, "by_depth": {}, "over_time": over_time}
+    return {**money, **nothing, **known}
 
 
 def json_text(value: Any, level: int) -> str:

@@ -360,7 +360,9 @@ def _state(
         "expanded_node_ids_by_depth": expanded,
         "completed_depths": [*promotions],
         "task_plan_by_depth": {str(d): [*record["tasks"]] for d, record in assignments.items()},
-        "depth_progress_by_depth": {str(d): _progress(records, d, evaluations) for d in assignments},
+        "depth_progress_by_depth": {
+            str(d): depth_progress(len(records.shape.slots(d)), d, evaluations) for d in assignments
+        },
         "beam_by_depth": {str(d + 1): record["beam"] for d, record in promotions.items()},
         "deferred_cleanup": [f"{candidates}/{name}" for name in sorted(left)],
         **_budget_state(records, evaluations),
@@ -375,11 +377,12 @@ def _stop_reason(records: RunRecords, events: Iterable[Record]) -> str | None:
     return reason
 
 
-def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]) -> Record:
+def depth_progress(planned: int, depth: int, evaluations: Mapping[str, Record]) -> Record:
+    """The counts of one depth."""
     these = [each for each in evaluations.values() if each["depth"] == depth]
     ended = Counter(each["status"] for each in these)
     return {
-        "planned": len(records.shape.slots(depth)),
+        "planned": planned,
         "assigned": sum(not each["empty"] for each in these),
         **{status: ended[status] for status in (COMPLETED, FAILED, SKIPPED)},
         "unfinished": len(these) - ended[COMPLETED] - ended[FAILED] - ended[SKIPPED],

@@ -76,7 +76,7 @@ def projection_of(manifest: Manifest, moment: Moment) -> Projection:
     meaning = [DRY_RUN.replace("**", "")] if manifest["run_config"]["dry_run"] else []
     meaning += [scoring_sentence(manifest["run_config"]), *cage_lines(manifest)[1:]]
     blocks = [*_blocks(manifest, moment)]
-    at = max((event["at"] for event in events[-MOST_EVENTS:]), default=None)
+    at = max((event["at"] for event in events), default=None)
     numbers = [*figures(manifest, moment)]
     return Projection(run, "tree", words, state, numbers, " ".join(meaning), blocks, f"coppice watch {run}", at)
 
@@ -191,7 +191,7 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
 
 def tree_table(manifest: Manifest, moment: Moment) -> Table:
     """The tree of nodes and ideas."""
-    config, nodes = manifest["run_config"], manifest["nodes"]
+    config = manifest["run_config"]
     primary, paired = clip_text(config["primary"], 40), config["method"] == PAIRED
     better = better_direction(config, config["primary"])
     columns = [
@@ -199,12 +199,11 @@ def tree_table(manifest: Manifest, moment: Moment) -> Table:
         *(Column("gain", True), Column("gain between"), Column("p" if paired else "score", True)),
         *(Column("why"), Column("took", True, "s"), Column("cost", True)),
     ]
-    rows = [*_tree_rows(manifest, moment)]
-    ideas = sum(row.item not in nodes for row in rows)
     sentence = (
-        f"{plural(len(rows) - ideas, 'node')} and {plural(ideas, 'idea')}, each below the node that it was tried on; "
-        f"{primary}: {better} is better, a gain is against the parent, of a node against the start."
+        f"Nodes and ideas, each below the node that it was tried on.  {primary}: {better} is better; "
+        "a gain is against the parent, of a node against the start."
     )
+    rows = [*_tree_rows(manifest, moment)]
     return Table("tree", "Nodes and ideas", sentence, columns, rows)
 
 
@@ -352,7 +351,7 @@ def _failures(manifest: Manifest) -> Iterator[Block]:
     if rows:
         header = [Column(each) for each in ("place", "idea", "stage", "why")]
         header += [Column("exit", True), Column("log")]
-        yield Table("failures", "Failures", f"{plural(len(rows), 'evaluation')} failed.", header, rows)
+        yield Table("failures", "Failures", "Evaluations that failed, at which stage and why.", header, rows)
     if waits := wait_rows(manifest["events"]):
         names = ("since", "what was out", "pauses", "waited", "until")
         columns = [Column(name, name == "pauses") for name in names]
@@ -362,7 +361,7 @@ def _failures(manifest: Manifest) -> Iterator[Block]:
 
 def _money(manifest: Manifest) -> Iterator[Block]:
     money, spent = manifest["money"], manifest["money"]["over_time"]
-    if not money["calls"] and not money["recalled_usd"]:
+    if not (money["calls"] or spent or money["recalled_usd"]):
         return
     bills = [*money["by_role"].items(), *((f"depth {depth}", bill) for depth, bill in money["by_depth"].items())]
     rows = [Row(bill_cells(name, bill)) for name, bill in bills]
