@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipeline.core.outcome import PastBuild
+
 Json = dict[str, Any]
 
 # --- What stands of a run.
@@ -171,13 +173,14 @@ class RunningTarget(NamedTuple):
 class Moment(NamedTuple):
     """What no record says: does a build work on the run, and on what; is it paused; and what time is it.
 
-    `left`: seconds until that build ends, as far as it can tell."""
+    `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered."""
 
     is_building: bool = False
     pause: Mapping[str, Any] | None = None
     now: float = 0.0
     running: Sequence[RunningTarget] = ()
     left: float | None = None
+    builds: Sequence[PastBuild] = ()
 
 
 # --- As JSON, and changes of it.

@@ -1,13 +1,14 @@
-"""Format outcomes, failures, totals and ends of logs."""
+"""Format outcomes, failures, totals, ends of logs, and files as blocks of a projection."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, OUTAGE, RECALLED, SKIPPED, Outcome
+from pipeline.core.projection import Code
 from pipeline.core.text import count_words, duration, target_count, visible_text
 
 OUTCOME_LINES = {
@@ -115,3 +116,24 @@ def encodable(text: str, stream: Any) -> str:
     """Text that the stream can show; a log may hold more."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def file_block(name: str, title: str, path: str, look: str, most: int, at_end: bool = False) -> Iterator[Code]:
+    """A file that is there and has something, its beginning or its end."""
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - most) if at_end else 0)
+        content = file.read(most)
+    if content.strip():
+        yield code_block(name, title, content, look, most, path, size - len(content))
+
+
+def code_block(name: str, title: str, content: bytes, look: str, most: int, path: str, left_out: int = 0) -> Code:
+    """A text that may be cut; `left_out`: bytes that were not read."""
+    left_out += max(0, len(content) - most)
+    text = content[:most].decode(errors="replace")
+    if look == "log":  # of the machine they may name folders, which are nobody's business elsewhere
+        text = clean_text(text).replace(f"{os.getcwd()}/", "").replace(os.path.expanduser("~"), "~")
+    return Code(name, title, visible_text(text), look, path, left_out)
