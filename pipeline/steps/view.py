@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from time import localtime, strftime
 from typing import NamedTuple
 
 from pipeline.core import outcome
@@ -39,12 +38,10 @@ from pipeline.steps.describe import describe
 from pipeline.store import noop
 from pipeline.store.receipts import Receipts
 from pipeline.store.steering import steering_path
+from pipeline.views.builds import BLANK, build_blocks, last_ended, running_table, time_text
 from pipeline.views.graph import chart_picture, make_chart
 from pipeline.views.lines import clean_text, file_block
-from pipeline.views.pages.charts import ChartRow, rows_chart
-from pipeline.views.pages.drawing import number_scale
 
-BLANK = "-"
 MEANING = (
     "A target is made from the contents of what it reads, and never again from the same. This is what the last builds "
     "have recorded; what an edit since then has made stale is told by `coppice plan`."
@@ -54,7 +51,7 @@ RUNNING, FAILED, OUT, RECALLED, MADE, LEFT_OUT, OPEN = (
     *("running", "failed", "waiting", "recalled", "done", "skipped", "open"),
 )
 CHART_STATUS = {MADE: outcome.FRESH, RECALLED: outcome.FRESH, FAILED: outcome.FAILED, LEFT_OUT: outcome.IGNORED}
-MOST_DRAWN, MOST_SPANS, MOST_BUILDS, MOST_SHOWN, LOG_BYTES = 80, 30, 20, 40, 8000
+MOST_DRAWN, MOST_SHOWN, LOG_BYTES = 80, 40, 8000
 
 
 class TargetState(NamedTuple):
@@ -82,7 +79,7 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     at = max((each.at for each in states.values() if each.at), default=None)
     numbers = [*_figures(counts, states, moment, last)]
     headline = f"{_made(counts)} of {target_count(len(targets))} made: {state.why}."
-    blocks = [*_blocks(run, targets, states, moment, last)]
+    blocks = [*_blocks(run, targets, states, moment)]
     return Projection(run, "steps", headline, state, numbers, MEANING, blocks, f"coppice watch {run}", at)
 
 
@@ -112,10 +109,6 @@ def _state_of(name: str, receipts: Receipts, is_running: bool) -> TargetState:
 
 def _made(counts: Mapping[str, int]) -> int:
     return counts.get(MADE, 0) + counts.get(RECALLED, 0)
-
-
-def last_ended(builds: Sequence[PastBuild]) -> PastBuild | None:
-    return next((each for each in reversed(builds) if each.seconds is not None), None)
 
 
 def run_state(moment: Moment, counts: Mapping[str, int]) -> RunState:
@@ -169,7 +162,6 @@ def _blocks(
     targets: Sequence[Target],
     states: Mapping[str, TargetState],
     moment: Moment,
-    last: PastBuild | None,
 ) -> Iterator[Block]:
     if moment.running:
         yield running_table(moment)
@@ -177,16 +169,7 @@ def _blocks(
     if failed := [name for name, each in states.items() if each.status in (FAILED, OUT)]:
         yield _failure_table(run, {name: states[name] for name in failed})
     yield _graph_picture(run, targets, states)
-    yield from build_blocks(run, moment.builds, last)
-
-
-def running_table(moment: Moment) -> Table:
-    rows = [
-        Row([each.name.partition(":")[2], duration(moment.now - each.since, 0), each.says or BLANK], each.name, RUNNING)
-        for each in moment.running
-    ]
-    sentence = f"{target_count(len(rows))} at work."
-    return Table("running", "Running", sentence, [Column("target"), Column("since", True), Column("says")], rows)
+    yield from build_blocks(run, moment.builds)
 
 
 def _target_table(targets: Sequence[Target], states: Mapping[str, TargetState]) -> Table:
@@ -215,7 +198,7 @@ def _step_rows(step: str, names: Sequence[str], states: Mapping[str, TargetState
             name.partition(":")[2],
             each.status,
             took,
-            _time_text(each.at),
+            time_text(each.at),
             str(record.attempts) if record else BLANK,
         ]
         yield Row(cells, name, each.status, 0 if name == step else 1)
@@ -243,54 +226,6 @@ def _graph_picture(run: str, targets: Sequence[Target], states: Mapping[str, Tar
     return Picture("graph", "Graph", said, chart_picture(chart))
 
 
-def build_blocks(run: str, builds: Sequence[PastBuild], last: PastBuild | None) -> Iterator[Block]:
-    """The past builds of a run; of the last that has ended, what it waited for and what took long."""
-    if builds:
-        rows = [_build_row(each) for each in reversed(builds[-MOST_BUILDS:])]
-        columns = [Column("build", True), Column("began"), Column("took", True), Column("did"), Column("saved", True)]
-        sentence = f"The last {plural(len(rows), 'build')} of {len(builds)}."
-        yield Table("builds", "Builds", sentence, columns, rows)
-    if last and last.targets:
-        yield _spans(run, last)
-
-
-def _build_row(build: PastBuild) -> Row:
-    took = duration(build.seconds) if build.seconds is not None else BLANK
-    did = count_words(build.counts) or ("no end is recorded" if build.seconds is None else "nothing")
-    did += f"; stopped: {build.stopped}" if build.stopped else ""
-    saved = duration(build.saved) if build.saved else BLANK
-    return Row([str(build.number), _time_text(build.at), took, did, saved])
-
-
-def _spans(run: str, build: PastBuild) -> Picture:
-    """Targets of the critical path, and the slowest others, from their start to their end."""
-    critical = {*build.critical}
-    slowest = sorted(build.targets, key=lambda each: (each.name not in critical, -each.seconds))[:MOST_SPANS]
-    shown = sorted(slowest, key=lambda each: (each.start, each.name))
-    across = number_scale("seconds since the build began", [0.0, *(each.start + each.seconds for each in shown)], " s")
-    rows = [
-        ChartRow(
-            f"{each.name}{' *' if each.name in critical else ''}",
-            0 if each.name in critical else 1,
-            each.start + each.seconds,
-            (each.start, each.start + each.seconds),
-            (),
-            f"{each.name}: {each.status}, {duration(each.seconds)} from {duration(each.start)} on",
-            f"{run}:{each.name}",
-        )
-        for each in shown
-    ]
-    waited = sum(build.places.values())
-    places = f"; {duration(waited)} of that was waiting for a place" if waited else ""
-    sentence = (
-        f"Build {build.number} took {duration(build.seconds or 0.0)}. Marked * are the targets that waited for each "
-        f"other until its end, the critical path{places}; the others are the slowest."
-    )
-    return Picture(
-        "spans", "What took the time", sentence, rows_chart(f"targets of build {build.number}", across, rows)
-    )
-
-
 # --- One target.
 
 
@@ -309,7 +244,7 @@ def _detail_blocks(target: Target, state: TargetState) -> Iterator[Block]:
     if state.failure:
         facts |= {"why": clean_text(state.failure.why), "exit": str(state.failure.exit)}
     if record := state.receipt or state.failure:
-        facts |= {"took": duration(record.end - record.start), "ended": _time_text(record.end)}
+        facts |= {"took": duration(record.end - record.start), "ended": time_text(record.end)}
         facts["attempts"] = str(record.attempts)
     if state.receipt:
         facts |= {"how": state.receipt.how, "key": state.receipt.key}
@@ -334,7 +269,3 @@ def _files_table(name: str, title: str, paths: Iterable[str], contents: Mapping[
     more = len({*listed, *contents}) - len(known)
     sentence = f"{more} more are not shown." if more else ""
     return Table(name, title, sentence, [Column("path"), Column("sha256, as recorded")], rows)
-
-
-def _time_text(at: float | None) -> str:
-    return strftime("%Y-%m-%d %H:%M:%S", localtime(at)) if at else BLANK

@@ -4,7 +4,8 @@ Not pure: clock, terminal, threads.  Imports core alone, but for `junit`, which 
 Reads records and writes nothing upstream.  pages/ is pure.
 
 events     events of a build, and a reporter that remembers all of them
-lines      outcomes, failures and totals as lines of text; the end of a log
+lines      outcomes, failures and totals as lines of text; the end of a log; files as blocks
+builds     blocks that runs of all kinds have: what is at work, past builds
 reporters  the reporters of `coppice run`: console, executed-only, json, zero
 junit      JUnit XML
 layout     places of the boxes and arrows of a graph
