@@ -1,7 +1,7 @@
 """Screens for people that follow a run: the page that is served, the terminal, and a recorded run as a show.
 
 Not pure: clock, terminal, files, processes, sockets.  Reads what builds have recorded and writes nothing of a run;
-steering goes through the commands.  All draw the JSON of projections (`core/projection`); nothing here counts or judges.
+steering goes through the commands.  All draw the JSON of projections (`core/projection`) and judge nothing.
 
 feed      a run's projection as it changes, in this process or in one of its own
 access    who may ask the server for what: hosts, origins, tokens, paths; decides, and does nothing

@@ -16,6 +16,7 @@ from kit.tree_runs import searched
 
 from pipeline.commands.watch import RunSteering
 from pipeline.machine.lock import lock_runs
+from pipeline.screens.feed import RunFeed
 from pipeline.screens.show import read_show
 from pipeline.store.steering import SteeringLog
 
