@@ -12,12 +12,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from pipeline.core.freshness import FailureRecord, Receipt
+from pipeline.core.outcome import RECALLED
+from pipeline.core.projection import (
+    TARGET_FAILED,
+    TARGET_LEFT_OUT,
+    TARGET_MADE,
+    TARGET_OPEN,
+    TARGET_RECALLED,
+    TARGET_RUNNING,
+    TARGET_WAITS,
+    TargetState,
+)
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store import noop
@@ -189,6 +200,26 @@ class Receipts:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def target_states(run: str, names: Iterable[str], running: Collection[str] = ()) -> dict[str, TargetState]:
+    """How targets stand by what is recorded; `running`: those that a build works on."""
+    receipts = Receipts(run)
+    receipts.names()  # all of them are looked up
+    return {name: _state_of(name, receipts, name in running) for name in names}
+
+
+def _state_of(name: str, receipts: Receipts, is_running: bool) -> TargetState:
+    receipt, failure = receipts.receipt(name), receipts.failure(name)
+    if is_running:
+        return TargetState(TARGET_RUNNING, receipt, failure)
+    if receipts.is_ignored(name):
+        return TargetState(TARGET_LEFT_OUT, receipt, failure)
+    if failure:
+        return TargetState(TARGET_WAITS if failure.outage else TARGET_FAILED, receipt, failure)
+    if receipt is None or receipts.is_forgotten(name):
+        return TargetState(TARGET_OPEN, receipt)
+    return TargetState(TARGET_RECALLED if receipt.how == RECALLED else TARGET_MADE, receipt)
 
 
 def parse_line(raw: bytes) -> ReceiptLine | None:
