@@ -11,7 +11,8 @@ describe      target -> words for people
 flags         options and variables in place of keys, and the specs made from them
 follow        follower of a build: the lines at its end
 accounts      explain and replay
-report        results.json, results.csv, results.html, proofs.lean
+report        results.json, results.csv, proofs.lean; results.html and its blocks
+view          what there is to see: goals, strategies, one goal; what is not recorded yet from the ledger
 records       records of a run on disk: samples and their attempts, the search
 spec          records of a spec
 schedule      which strategy is tried next on which goal, and its journal; pure
