@@ -20,7 +20,18 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target
-from pipeline.core.projection import TARGET_RUNNING, Block, Code, Figure, Moment, Projection, TargetState
+from pipeline.core.projection import (
+    EMPTY,
+    STOPPED,
+    TARGET_RUNNING,
+    Block,
+    Code,
+    Figure,
+    Moment,
+    Projection,
+    RunState,
+    TargetState,
+)
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.bank import Bank, Goal, bank_from_json
@@ -104,6 +115,8 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
         _knowledge(targets, states, moment),
         run_state(moment, Counter(each.status for each in states.values())),
     )
+    if state.word == EMPTY and known.stage != NOTHING:
+        state = RunState(STOPPED, "it has records, though no build of it is remembered")
     at = max((each.at for each in states.values() if each.at), default=None)
     numbers, blocks = [*_figures(run, known, moment)], [*_blocks(run, known, states, moment)]
     return Projection(run, "proof", _headline(known), state, numbers, MEANING, blocks, f"coppice watch {run}", at)

@@ -25,7 +25,7 @@ svg { width: 100%; height: auto; } svg text { fill: currentColor; font: 12px sys
 h2 { margin-top: 2.2rem; } figure { margin: 1rem 0; } figcaption, .note { opacity: .8; } td { white-space: pre-line; }
 td:first-child, td.number { white-space: nowrap; } details details, pre { white-space: pre-wrap; }
 .promoted, .proved, .done, .passed { color: var(--done); } .failed, .refused, .open, .queued { color: var(--left); }
-@media (max-width: 60rem) { table { display: block; overflow-x: auto; } }
+.wide { overflow-x: auto; }
 """.strip()
 
 
@@ -80,7 +80,12 @@ def _table_html(block: Table, details: Details) -> Iterator[str]:
         yield f'<p class="note">{html_text(block.sentence)}</p>'
     head = [html_text(_column_title(each)) for each in block.columns]
     rows = ([_name_html(row, details), *map(html_text, row.cells[1:])] for row in block.rows)
-    yield html_table(head, rows, [at for at, each in enumerate(block.columns) if each.is_number])
+    yield _wide_html(html_table(head, rows, [at for at, each in enumerate(block.columns) if each.is_number]))
+
+
+def _wide_html(table: str) -> str:
+    """A table that is scrolled by itself where the window is narrow."""
+    return f'<div class="wide" tabindex="0">{table}</div>'
 
 
 def _column_title(column: Column) -> str:
@@ -111,7 +116,9 @@ def _heat_html(block: Heat, _: Details) -> Iterator[str]:
     yield f'<p class="note">{html_text(block.sentence)} - was not measured.</p>'
     rows = ([row.title, *("-" if value is None else f"{value:g}" for value in row.values)] for row in block.rows)
     numbers = range(1, 1 + len(block.columns))
-    yield html_table(["", *map(html_text, block.columns)], ([*map(html_text, row)] for row in rows), numbers)
+    yield _wide_html(
+        html_table(["", *map(html_text, block.columns)], ([*map(html_text, row)] for row in rows), numbers)
+    )
 
 
 def _code_html(block: Code, _: Details) -> Iterator[str]:
