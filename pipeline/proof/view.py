@@ -306,7 +306,7 @@ def _headline(known: Knowledge) -> str:
         return "No goal was looked at yet."
     groups = group_by_goal(known.samples)
     found = sum(best_sample(each).has_script for each in groups.values())
-    said = f"{found} of {plural(len(groups), 'goal')} with a proof that is found, not yet checked"
+    said = f"{found} of {plural(len(groups), 'goal')}: a proof is found, not yet checked"
     return f"{said}; {plural(len(known.tried), 'attempt')} so far." if known.stage == SEARCHING else f"{said}."
 
 

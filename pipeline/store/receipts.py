@@ -202,10 +202,11 @@ class Receipts:
             self._fd = None
 
 
-def target_states(run: str, names: Iterable[str], running: Collection[str] = ()) -> dict[str, TargetState]:
+def target_states(run: str, names: Collection[str], running: Collection[str] = ()) -> dict[str, TargetState]:
     """How targets stand by what is recorded; `running`: those that a build works on."""
     receipts = Receipts(run)
-    receipts.names()  # all of them are looked up
+    if len(names) > FEW:
+        receipts.names()  # all of them are indexed at once
     return {name: _state_of(name, receipts, name in running) for name in names}
 
 

@@ -296,8 +296,13 @@ def _settings_section(comparison: Comparison) -> Iterator[ViewBlock]:
 
 
 def _refused_section(comparison: Comparison) -> Iterator[ViewBlock]:
-    if refused := comparison["refused"]:
-        rows = [Row([each["goal"], each["error"]], status="refused") for each in refused]
+    return refused_block([(each["goal"], each["error"]) for each in comparison["refused"]])
+
+
+def refused_block(refused: Sequence[tuple[str, str]]) -> Iterator[ViewBlock]:
+    """Rows that count nowhere, with why; nothing where there are none."""
+    if refused:
+        rows = [Row(pair, status="refused") for pair in refused]
         title = f"{plural(len(refused), 'row')} of the bank not counted"
         yield Table("refused", title, "", [Column("row"), Column("why")], rows)
 
