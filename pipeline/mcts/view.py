@@ -73,7 +73,7 @@ MEANING = (
 # How a search stands, by the outcome that it has recorded.
 STATUSES = {SOLVED: "proved", OPEN: "open", DEAD: "rejected", UNVERIFIED: "refused", REFUSED: "refused"}
 MOST_STEPS, TRACE_BYTES, PROOF_BYTES, JOURNAL_BYTES = 30, 100_000, 16_000, 8_000
-ENDED = (TARGET_MADE, TARGET_RECALLED)
+RESULTS = (TARGET_MADE, TARGET_RECALLED)
 
 
 class SearchRow(NamedTuple):
@@ -130,7 +130,7 @@ def watched(run: str, targets: Sequence[Target]) -> list[str]:
 
 
 def _target(targets: Sequence[Target], stage: str) -> Target:
-    return next(each for each in targets if each.stage == stage)
+    return {each.stage: each for each in targets}[stage]
 
 
 def _search_rows(
@@ -140,7 +140,7 @@ def _search_rows(
     for target in targets:
         _, scenario, seed, goal = own_name(target.name).split(".", 3)
         path, state = path_of_port(target, "summary.json"), states[target.name]
-        is_over = state.status in ENDED or (state.receipt is None and state.status == TARGET_OPEN)
+        is_over = state.status in RESULTS or (state.receipt is None and state.status == TARGET_OPEN)
         summary = _load_summary(path) if is_over and os.path.exists(path) else None
         yield SearchRow(target, scenario, int(seed), goal, state, summary, reasons.get(goal, ""))
 

@@ -98,7 +98,7 @@ MEANING = (
 
 
 class Knowledge(NamedTuple):
-    """What is known of a run at one of the stages above.  `results`: those of the report, once all is checked."""
+    """Knowledge of a run at one of the stages above.  `results`: those of the report, once all is checked."""
 
     stage: str
     strategies: Sequence[str] = ()
@@ -134,7 +134,7 @@ def watched(run: str, targets: Sequence[Target]) -> list[str]:
 
 
 def _target(targets: Sequence[Target], stage: str) -> Target:
-    return next(each for each in targets if each.stage == stage)
+    return {each.stage: each for each in targets}[stage]
 
 
 def _path(targets: Sequence[Target], port: str) -> str:
@@ -144,7 +144,7 @@ def _path(targets: Sequence[Target], port: str) -> str:
 def _knowledge(
     targets: Sequence[Target], states: Mapping[str, TargetState], moment: Moment, only: str = ""
 ) -> Knowledge:
-    """What is known of all goals; with `only`, of that one at least."""
+    """Knowledge of all goals; with `only`, of that one at least."""
     is_searching = _target(targets, "prove").name in {each.name for each in moment.running}
     is_searching |= states[_target(targets, "prove").name].status == TARGET_RUNNING
     if is_searching or not os.path.exists(_path(targets, "proofs.jsonl")):
@@ -236,10 +236,10 @@ def _knowledge_by_ledger(targets: Sequence[Target], begun: float | None, only: s
     return Knowledge(SEARCHING, names, bank, samples, [each for _, each in ended])
 
 
-Asked = list[tuple[Sample, dict[AttemptKey, int]]]
+AskedKeys = list[tuple[Sample, dict[AttemptKey, int]]]
 
 
-def _asked_keys(target: Target, goals: Iterable[Goal], toolchain: str) -> Asked:
+def _asked_keys(target: Target, goals: Iterable[Goal], toolchain: str) -> AskedKeys:
     """The attempts that a search may make: of each sample their keys in the ledger, with the level."""
     settings, pace = SearchSettings(**target.params["search"]), Pace(**target.params["limits"]["pace"])
     rules = schedule_rules(settings, pace)
