@@ -19,6 +19,7 @@ watch          watch; how a feed comes to a terminal
 steer          pause, resume, idea, answer
 log            log
 screens        report
+dashboard      dashboard
 upkeep         init, schema, gc
 doctor         doctor
 starters       what a first search over code measures, and the files that `init --kind tree` writes for it

@@ -111,7 +111,7 @@ def show_speed(text: str) -> float:
 
 
 class RunSteering:
-    """What `p` does to a run: as `coppice pause` and `coppice resume`."""
+    """The key `p` for a run: as `coppice pause` and `coppice resume`."""
 
     def __init__(self, run: str) -> None:
         self._run, self._log = run, SteeringLog(run)
@@ -126,7 +126,7 @@ class RunSteering:
 
 
 class ShowSteering:
-    """What `p` does to a show: it holds it."""
+    """The key `p` for a show, which it holds."""
 
     def __init__(self, feed: RecordedFeed) -> None:
         self._feed = feed

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from pipeline.core.outcome import PastBuild
+
 Json = dict[str, Any]
 
 # --- What stands of a run.
@@ -172,13 +174,14 @@ class RunningTarget(NamedTuple):
 class Moment(NamedTuple):
     """Facts that no record has: does a build work on the run, and on what; is it paused; and what time is it.
 
-    `left`: seconds until that build ends, as far as it can tell."""
+    `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered."""
 
     is_building: bool = False
     pause: Mapping[str, Any] | None = None
     now: float = 0.0
     running: Sequence[RunningTarget] = ()
     left: float | None = None
+    builds: Sequence[PastBuild] = ()
 
 
 # --- As JSON, and changes of it.

@@ -90,7 +90,7 @@ def record_show(run: str, kind: str, moments: Iterable[Projection], details: Det
 
 def write_show(path: str, show: Show) -> int:
     """Write a recording; its size in bytes.  Equal shows are equal files."""
-    text = json.dumps(show._asdict(), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(show._asdict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     content = gzip.compress(text.encode(), mtime=0)
     write_whole(path, content, durable=False)
     return len(content)

@@ -71,7 +71,7 @@ KEYS = [
 
 
 class Place(NamedTuple):
-    """What of a run is on the screen: details of an item, a view, which is a block by name, and rows with a text."""
+    """The part of a run that is shown: details of an item; a view, which is a block by name; rows with a text."""
 
     item: str = ""
     view: str = ""
@@ -79,7 +79,7 @@ class Place(NamedTuple):
 
 
 class Steering(Protocol):
-    """What `p` does.
+    """The effect of the key `p`.
 
     question: what is asked first; empty where nothing needs to be
     act: does it; what was done"""
@@ -144,7 +144,7 @@ class Pane(Widget):
         return Strip([Segment(ascii_signs(text, self.unicode), look)]).adjust_cell_length(width, look)
 
 
-class Shown(NamedTuple):
+class Body(NamedTuple):
     """The body: a table of which these rows pass the filter, or lines."""
 
     title: str
@@ -311,7 +311,7 @@ class WatchApp(App[None]):
             return YELLOW, cut_text(cell_text(self.remark), width)
         return DIM, cut_text("j k g G move · Esc back · q quit" if self.place.item or self.helps else FOOTER, width)
 
-    def _body(self, width: int) -> Shown:
+    def _body(self, width: int) -> Body:
         if self.helps:
             keys = [f"{keys:26}{does}" for keys, does in KEYS]
             signs = "   ".join(f"{sign} {word}" for word, sign in STATUSES.items())
@@ -335,7 +335,7 @@ class WatchApp(App[None]):
         def line_at(at: int) -> Line:
             return STATUS_STYLES.get(rows[at]["status"], PLAIN), cut_text(layout.line(rows[at]), width)
 
-        return Shown(f"{block['title']}{at}{more}{left}", layout.head, len(rows), line_at, rows)
+        return Body(f"{block['title']}{at}{more}{left}", layout.head, len(rows), line_at, rows)
 
     def views(self) -> list[Json]:
         """Blocks that the body can show: all but what runs, and what the result means."""
@@ -473,8 +473,8 @@ class WatchApp(App[None]):
         self.draw()
 
 
-def page(title: str, lines: Sequence[Line]) -> Shown:
-    return Shown(title, "", len(lines), lines.__getitem__)
+def page(title: str, lines: Sequence[Line]) -> Body:
+    return Body(title, "", len(lines), lines.__getitem__)
 
 
 def styled(lines: Iterable[str]) -> list[Line]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite, isnan
+from math import isfinite
 from typing import NamedTuple
 
 from pipeline.core.projection import LIVE, PAUSED, STATUSES, Json
@@ -24,7 +24,7 @@ LEAST_PROSE, LEAST_NAMES = 12, 14  # columns of a terminal that it keeps, and th
 MOST_ROWS = 40  # of a table, where there is no height to fit
 MOST_HEADLINE, MOST_FIGURES = 2, 3  # lines of them, where there is
 SHADES = "░▒▓█"
-NOT_MEASURED, NO_NUMBER = "//", "??"
+NOT_MEASURED = "//"
 # For terminals without Unicode.
 _SIGNS = {"▲": "^", "●": "*", "◆": "+", "◇": "?", "▽": "v", "✕": "x", "⊘": "0", "▶": ">", "…": "~", "·": ".", "○": "o"}
 _SIGNS |= {"≠": "#", "↺": "@", "‖": "=", "■": "#", "↑": "^", "↓": "v", "─": "-", "│": "|", "→": ">", "±": "~"}
@@ -302,13 +302,11 @@ def _heat_lines(heat: Json, width: int, most: int | None) -> list[str]:
 
 
 def heat_cell(value: float | None, values: Sequence[float], centre: float | None, with_number: bool) -> str:
-    if value is None:
+    if value is None or not isfinite(value):
         return NOT_MEASURED
-    if isnan(value):
-        return NO_NUMBER
     middle = min(values, default=0.0) if centre is None else centre
     far = max((abs(each - middle) for each in values), default=0.0)
-    part = 1.0 if not isfinite(value) else abs(value - middle) / far if far else 0.0
+    part = abs(value - middle) / far if far else 0.0
     shade = SHADES[min(len(SHADES) - 1, int(part * len(SHADES)))]
     sign = "" if centre is None else "+" if value > centre else "-" if value < centre else "="
     if not with_number:
@@ -326,8 +324,7 @@ def _heat_legend(heat: Json, values: Sequence[float]) -> str:
     else:
         far = max(abs(value - heat["centre"]) for value in values)
         shades = f"+ above and - below {heat['centre']:.3g}, {SHADES[-1]} by up to {far:.3g}{unit}"
-    no_number = f", {NO_NUMBER} no number" if any(isnan(v) for row in heat["rows"] for v in row["values"] if v) else ""
-    return f"{shades}{better}; {NOT_MEASURED} not measured{no_number}"
+    return f"{shades}{better}; {NOT_MEASURED} not measured"
 
 
 BLOCKS = {

@@ -57,9 +57,9 @@ class Seen:
 
 
 def on_screen(
-    feed: Any, act: Act, width: int = 80, height: int = 24, place: Place = Place(), steering: Any = None
+    feed: Any, act: Act, width: int = 80, height: int = 24, place: Place | None = None, steering: Any = None
 ) -> WatchApp:
-    app = WatchApp(feed, place, steering, follows=False)
+    app = WatchApp(feed, place or Place(), steering, follows=False)
 
     async def run() -> None:
         async with app.run_test(size=(width, height)) as pilot:

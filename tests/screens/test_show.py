@@ -193,24 +193,32 @@ def packed(change: Callable[[dict[str, Any]], object]) -> bytes:
     return gzip.compress(json.dumps(record).encode())
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is no recording|cannot be read"),
-        (b"no gzip", "cannot be read as a recording"),
-        (gzip.compress(b"{}")[:-9], "cannot be read as a recording"),
-        (gzip.compress(b"\xff"), "cannot be read as a recording"),
-        (gzip.compress(b"[]"), "is no recording of a run"),
-        (packed(lambda record: record.pop("start")), "is no recording of a run"),
-        (packed(lambda record: record["start"].pop("figures")), "or one of another version"),
-        (packed(lambda record: record["changes"].reverse()), "is no recording"),
-        (packed(lambda record: record["changes"].append([float("nan"), {}])), "is no recording"),
-        (packed(lambda record: record["changes"].append([1e9, []])), "is no recording"),
-        (packed(lambda record: record["changes"].append([1e9, {"order": ["x"]}])), "fits nothing before it"),
-        (packed(lambda record: record.update(run="other")), "is a recording of run 'other', not of 'demo'"),
-    ],
-)
-def test_what_is_no_recording_is_refused_with_the_reason(tmp_path: Path, content: bytes, message: str) -> None:
+NO_RECORDINGS = {
+    name: (content, message)
+    for name, content, message in [
+        ("empty", b"", "cannot be read as a recording"),
+        ("no gzip", b"no gzip", "cannot be read as a recording"),
+        ("cut", gzip.compress(b"{}")[:-9], "cannot be read as a recording"),
+        ("no text", gzip.compress(b"\xff"), "cannot be read as a recording"),
+        ("a list", gzip.compress(b"[]"), "is no recording of a run"),
+        ("no start", packed(lambda record: record.pop("start")), "is no recording of a run"),
+        ("half a start", packed(lambda record: record["start"].pop("figures")), "or one of another version"),
+        ("time goes back", packed(lambda record: record["changes"].reverse()), "is no recording"),
+        ("no time", packed(lambda record: record["changes"].append([float("nan"), {}])), "is no recording"),
+        ("no change", packed(lambda record: record["changes"].append([1e9, []])), "is no recording"),
+        (
+            "no such block",
+            packed(lambda record: record["changes"].append([1e9, {"order": ["x"]}])),
+            "fits nothing before it",
+        ),
+        ("another run", packed(lambda record: record.update(run="other")), "of run 'other', not of 'demo'"),
+    ]
+}
+
+
+@pytest.mark.parametrize("name", NO_RECORDINGS)
+def test_what_is_no_recording_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
+    content, message = NO_RECORDINGS[name]
     path = tmp_path / "show.gz"
     path.write_bytes(content)
     with pytest.raises(SpecError, match=message):

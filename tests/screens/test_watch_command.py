@@ -7,17 +7,16 @@ import sys
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import chdir
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kit.project import COPPICE, ROOT, Project, call_in, environment
 from kit.terminal import Terminal
 from kit.tree_runs import searched
-from pipeline.screens.feed import RunFeed
 
 from pipeline.commands.watch import RunSteering
 from pipeline.machine.lock import lock_runs
+from pipeline.screens.feed import RunFeed
 from pipeline.screens.show import read_show
 from pipeline.store.steering import SteeringLog
 
@@ -154,7 +153,7 @@ def test_a_recording_ends_as_the_run_stands(project: Project) -> None:
     assert last["state"]["word"] == "done"
 
 
-def test_the_recording_of_the_demo_is_played_with_nothing_built(tmp_path: Path) -> None:
+def test_the_recording_of_the_demo_is_played_with_nothing_built() -> None:
     path = "examples/momentum/show.json.gz"
     said = call_in(ROOT, "replay", "momentum", "--show", "--from", path)
     assert said.code == 0, said
