@@ -103,7 +103,7 @@ class LiveManifest:
 
     def resume(self, stored: Record, since: Iterable[Record]) -> None:
         """Take over a manifest that was written; `since`: the events that it does not have yet."""
-        self._stale, self._entries, self._nodes = set(), dict(stored["evaluations"]), stored["nodes"]
+        self._stale, self._entries, self._nodes = set(), dict(stored["evaluations"]), stored["nodes"] or None
         for name, path in stored["conversations"].items():
             self._calls.setdefault(name.rpartition(".")[0], {})[name] = path
         for event in since:

@@ -128,7 +128,8 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     yield Figure(f"best {clip_text(primary, 40)}", text, finite(mean), better_direction(config, primary), note)
     counts, (kept, decided) = status_counts(manifest), kept_ideas(manifest)
     ended = counts[COMPLETED] + counts[FAILED]
-    yield Figure("evaluations", ", ".join(f"{number} {name}" for name, number in counts.items()), ended)
+    by_status = ", ".join(f"{number} {name}" for name, number in counts.items())
+    yield Figure("evaluations", f"{ended} ended", ended, note=by_status)
     share = f"{100 * kept / decided:.0f} % became nodes" if decided else "nothing is decided yet"
     yield Figure("kept", f"{kept} of {decided}" if decided else BLANK, kept / decided if decided else None, note=share)
     yield Figure("depth", f"{state['current_depth']} of {config['max_depth']}", state["current_depth"])
