@@ -21,13 +21,14 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
+from contextlib import ExitStack, suppress
+from functools import lru_cache, partial
 from itertools import count
 from subprocess import Popen
 from typing import IO, Any, NamedTuple, Protocol
 
 from pipeline.machine.failures import folder_bytes
+from pipeline.machine.process import Starter
 from pipeline.machine.usage import PAGE, nameless_bytes, tree_of, use_of
 
 MB, GB = 1 << 20, 1 << 30
@@ -36,7 +37,6 @@ _CHUNK = 65536
 _SOON, _LATER, _SHORT_LIVED = 0.05, 0.25, 2.0
 # Of what is full, or grew by less, nobody looks for the cause.
 _GROWTH = 16 * MB
-_MORE_SECONDS = 10
 
 
 class CageLimits(NamedTuple):
@@ -74,24 +74,6 @@ def amount(value: float) -> str:
     return f"{value:g} bytes"
 
 
-def limiting_shell(limits: CageLimits, alone: bool) -> list[str]:
-    """Words before those of a command: a shell that takes on the limits of a process and becomes the command.
-
-    A lower limit that holds already stays; shells differ in the letter for processes.  `alone`: it has users of its
-    own, as the kernel counts processes by users: elsewhere, others of the same user would count too."""
-    blocks = None if limits.file_size is None else -(-limits.file_size // 512)
-    seconds = None if limits.cpu is None else int(limits.cpu) + 1
-    asked = {"c": 0, "n": limits.files, "f": blocks}
-    lines = [f"ulimit -{letter} {value}" for letter, value in asked.items() if value is not None]
-    if seconds is not None:  # at the soft limit there is a signal that tells of it, at the hard one there is KILL
-        lines += [f"ulimit -S -t {seconds}", f"ulimit -H -t {seconds + _MORE_SECONDS}"]
-    if limits.processes is not None and alone:
-        lines.append(f"ulimit -p {limits.processes} || ulimit -u {limits.processes}")
-    quiet = "; ".join(f"{{ {line}; }} 2>/dev/null" for line in lines)
-    worst = "echo 1000 2>/dev/null >/proc/self/oom_score_adj"  # who must go when memory is short
-    return ["/bin/sh", "-c", f'{quiet}; {{ {worst}; }} 2>/dev/null; exec "$@"', "sh"]
-
-
 # Signals of the kernel for limits of a process, and what they are called.
 _SIGNALS = {signal.SIGXCPU: "cpu", signal.SIGXFSZ: "file_size"} if hasattr(signal, "SIGXCPU") else {}
 
@@ -111,16 +93,20 @@ _NUMBERS = count()
 _GROUP = "coppice-"
 # Seconds until the kernel has let go of who was killed; and how often that is waited for where it should not be needed.
 _LET_GO, _PATIENCE = 0.002, 1000
+_THREADS = "tasks"
 # What holds memory on a disk, where it is not counted; and what it may be, as a part of the limit.
 _SWAP = {"memory.limit_in_bytes": ("memory.memsw.limit_in_bytes", 1), "memory.max": ("memory.swap.max", 0)}
 
 
 class _Hierarchy(NamedTuple):
-    """Where groups may be made that hold their members to memory or tasks, and what their files are called."""
+    """Where groups may be made that hold their members to memory or tasks, and what their files are called.
+
+    `takes_threads`: a thread can move itself there, as in version 1 alone."""
 
     folder: str
     memory: str
     tasks: str
+    takes_threads: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -137,7 +123,8 @@ def _hierarchies() -> tuple[_Hierarchy, ...]:
             continue
         files = [name for name in (memory, tasks) if name]
         if all(os.access(f"{trial}/{name}", os.W_OK) for name in (*files, "cgroup.procs")):
-            found.append(place)
+            takes_threads = all(os.access(f"{each}/{_THREADS}", os.W_OK) for each in (folder, trial))
+            found.append(place._replace(takes_threads=takes_threads))
         os.rmdir(trial)
     held = {bool(place.memory) for place in found} | {bool(place.tasks) for place in found}
     return tuple(found) if held else ()
@@ -181,24 +168,27 @@ def _remove_orphans(folder: str) -> None:
 
 def _members(folder: str) -> list[int]:
     with open(f"{folder}/cgroup.procs", "rb", buffering=0) as file:
-        return [pid for pid in map(int, file.read().split()) if pid]  # 0: of another machine, whom we cannot see
+        # 0: of another machine, whom we cannot see; and a thread of ours may be there, which starts a command
+        return [pid for pid in map(int, file.read().split()) if pid not in (0, os.getpid())]
 
 
 def _end_members(folder: str) -> None:
     """Kill the members of a group, until there are none; they start no others meanwhile."""
-    with suppress(FileNotFoundError), open(f"{folder}/pids.max", "r+", encoding="utf-8") as most:
-        most.write("0")
-    while members := _members(folder):
+    members = _members(folder)
+    if members:
+        with suppress(FileNotFoundError), open(f"{folder}/pids.max", "r+", encoding="utf-8") as most:
+            most.write("0")
+    while members:
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_LET_GO)
+        members = _members(folder)
 
 
 def _remove_group(folder: str) -> None:
     """End the members of a group, and of groups that they have made in it, and remove all of these."""
     for _ in range(_PATIENCE):
-        _end_members(folder)
         try:
             os.rmdir(folder)
         except OSError as error:
@@ -206,6 +196,7 @@ def _remove_group(folder: str) -> None:
                 raise
         else:
             return
+        _end_members(folder)
         with os.scandir(folder) as entries:
             inner = [each.path for each in entries if each.is_dir(follow_symlinks=False)]
         for each in inner:
@@ -217,21 +208,22 @@ def _remove_group(folder: str) -> None:
 class Group:
     """Control groups of one command: the kernel itself holds its tree to them, and knows all its members."""
 
-    def __init__(self, folders: Mapping[str, _Hierarchy]) -> None:
-        self._folders = folders
+    def __init__(self, folders: Mapping[str, _Hierarchy], limits: CageLimits) -> None:
+        """Make them in folders that are not there yet."""
+        self._folders, self._processes = folders, limits.processes
+        self._takes_threads = all(place.takes_threads for place in folders.values())
+        for folder, place in folders.items():
+            os.mkdir(folder)
+            if place.memory and limits.memory is not None:
+                _set_limit(folder, place.memory, limits.memory)
+        self._limit_tasks(ours=int(self._takes_threads))
 
     @classmethod
     def make(cls, limits: CageLimits) -> Group | None:
         """Make groups for a command; None where there can be none."""
-        made: dict[str, _Hierarchy] = {}
         name = f"{_GROUP}{os.getpid()}-{next(_NUMBERS)}"
-        for place in _hierarchies():
-            made[folder := f"{place.folder}/{name}"] = place
-            os.mkdir(folder)
-            for file, value in ((place.memory, limits.memory), (place.tasks, limits.processes)):
-                if file and value is not None:
-                    _set_limit(folder, file, value)
-        return cls(made) if made else None
+        folders = {f"{place.folder}/{name}": place for place in _hierarchies()}
+        return cls(folders, limits) if folders else None
 
     @property
     def folders(self) -> list[str]:
@@ -245,12 +237,30 @@ class Group:
     def holds_tasks(self) -> bool:
         return any(place.tasks for place in self._folders.values())
 
-    # A command stops first of all, until it is in its groups.  It gets no way in, by which it could draw others in.
-    waiting_shell = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
+    @property
+    def waiting_shell(self) -> Sequence[str]:
+        """Words before those of a command, where threads cannot be moved: it stops first of all, until it is a member.
 
-    def admit(self, start: Callable[[], Popen[bytes]]) -> Popen[bytes]:
-        """Start a command behind the waiting shell, and let it go on as a member."""
-        child = start()
+        It gets no way in, by which it could draw others in."""
+        return () if self._takes_threads else ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
+
+    def admit(self, call: Callable[[Starter], Popen[bytes]], start: Starter) -> Popen[bytes]:
+        """Start a command as a member, by `call`, which does it in a thread that is not our first one.
+
+        That thread goes in and out by itself: to move another one, the kernel waits for all processors."""
+        if not self._takes_threads:
+            return self._admit_stopped(call(start))
+        with ExitStack() as stack:  # opened here: that thread may have no right to
+            inside, outside = (
+                [stack.enter_context(open(f"{folder}/{_THREADS}", "wb", buffering=0)) for folder in folders]
+                for folders in (self.folders, [place.folder for place in self._folders.values()])
+            )
+            child = call(partial(_start_among, inside, outside, start))
+        self._limit_tasks(0)
+        return child
+
+    def _admit_stopped(self, child: Popen[bytes]) -> Popen[bytes]:
+        """Let a command behind the waiting shell go on as a member."""
         try:
             os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             with suppress(ProcessLookupError):  # killed meanwhile
@@ -263,6 +273,12 @@ class Group:
             child.wait()
             raise
         return child
+
+    def _limit_tasks(self, ours: int) -> None:
+        """Set the limit on tasks, with room for so many threads of ours that go in to start it."""
+        for folder, place in self._folders.items():
+            if place.tasks and self._processes is not None:
+                _set_limit(folder, place.tasks, self._processes + ours)
 
     def reached(self, limits: CageLimits) -> str:
         """The limit that the kernel enforced, in words; empty if none."""
@@ -283,6 +299,18 @@ class Group:
     def close(self) -> None:
         for folder in self._folders:
             _remove_group(folder)
+
+
+def _start_among(inside: Sequence[IO[bytes]], outside: Sequence[IO[bytes]], start: Starter) -> Popen[bytes]:
+    """Start a command in a thread that joins the groups for that long, so that its child belongs to them.
+
+    Should it not come out again, they are closed by whoever made them, and end the child."""
+    with ExitStack() as leaving:
+        for door in outside:
+            leaving.callback(door.write, b"0")
+        for door in inside:
+            door.write(b"0")
+        return start()
 
 
 def _set_limit(folder: str, file: str, value: int) -> None:
