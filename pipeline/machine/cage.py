@@ -33,7 +33,7 @@ from pipeline.machine.visibility import (
     READ,
     WRITE,
     FoundProgram,
-    closed_to_others,
+    entered_secrets,
     find_program,
     seen_paths,
     system_secrets,
@@ -118,12 +118,12 @@ def _in_bubblewrap(
     seen = seen_paths(cage, words, env)
     given = (*cage.visible, *cage.writable)
     apart = not any(path.startswith(_ELSEWHERE) for path in given)
-    starter = kernel.lasting_thread(apart, bubblewrap().found)
+    starter = kernel.lasting_thread(bubblewrap().found, "/etc" if apart else "", entered_secrets() if apart else ())
     with ExitStack() as stack:
         files = [stack.enter_context(_memory_file(content)) for content in (rules, b"")]
         told, tell, wait, let_go = (stack.enter_context(end) for end in (*_pipe(), *_pipe()))
         fds = [file.fileno() for file in (*files, tell, wait)]
-        wrapped = _bubblewrap_words(cage, seen, closed_to_others() if starter.disowned else ())
+        wrapped = _bubblewrap_words(cage, seen, system_secrets() if starter.disowned else ())
         options = zip(("--seccomp", "--json-status-fd", "--info-fd", "--block-fd"), map(str, fds), strict=True)
         wrapped += [word for pair in options for word in pair]
         inner = words if program.is_evident(seen) and len(words) <= _MOST_WORDS else _in_shell(words)

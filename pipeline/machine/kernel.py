@@ -18,7 +18,7 @@ from subprocess import PIPE, Popen
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from pipeline.machine.process import children_of
+from pipeline.machine.process import children_of, set_variables
 
 if TYPE_CHECKING:
     import ctypes
@@ -271,7 +271,7 @@ def run_limited(
 class LastingThread:
     """A thread that does one thing after another, as long as this process lives: what ends with its starter is safe.
 
-    `disowned`: a folder in which nothing is ours, as it and what it starts see that."""
+    `disowned`: a folder in which nothing is ours, as it and what it starts see that; empty if there is none."""
 
     def __init__(self, name: str) -> None:
         self._executor, self.disowned = ThreadPoolExecutor(1, name), ""
@@ -279,35 +279,35 @@ class LastingThread:
     def run(self, do: Callable[[], T]) -> T:
         return self._executor.submit(do).result()
 
-    def disown(self, folder: str, bubblewrap: str) -> None:
-        """Have a folder be nobody's, where this system can do that; /sys, /proc and /dev lose their mounts."""
+    def disown(self, folder: str, shut: Iterable[str], bubblewrap: str) -> None:
+        """Have a folder be nobody's and these in it empty, if this system can; /sys, /proc, /dev lose their mounts."""
         # whoever has this number alone owns no file, and so nothing in the folder has an owner
-        words = ["--unshare-user", "--uid", _NO_OWNER, "--gid", _NO_OWNER, "--dev-bind", "/", "/", "/bin/cat"]
-        with Popen([bubblewrap, *words], bufsize=0, stdin=PIPE, stdout=PIPE, env={}) as child:
+        words = [bubblewrap, "--unshare-user", "--uid", _NO_OWNER, "--gid", _NO_OWNER, "--dev-bind", "/", "/", "--"]
+        line = ["/bin/sh", "-c", "echo; exec cat"]
+        with Popen([*words, *line], bufsize=0, stdin=PIPE, stdout=PIPE, env=set_variables(["PATH"])) as child:
             assert child.stdin is not None
             assert child.stdout is not None
-            child.stdin.write(b"\n")
-            child.stdout.read(1)  # now it has its namespace
+            child.stdout.read(1)  # now it has its namespace, or none was to be had
             for inner in children_of(child.pid):
                 with open(f"/proc/{inner}/ns/user", "rb") as namespace:
-                    self.disowned = folder if self.run(partial(_disown, folder, namespace.fileno())) else ""
+                    self.disowned = folder if self.run(partial(_disown, folder, shut, namespace.fileno())) else ""
             child.stdin.close()
 
 
 _making = Lock()
 
 
-def lasting_thread(apart: bool, bubblewrap: str) -> LastingThread:
-    """The thread of this process that starts bubblewrap.  `apart`: as root, one that sees /etc as everybody does."""
+def lasting_thread(bubblewrap: str, disowned: str, shut: tuple[str, ...]) -> LastingThread:
+    """The thread of this process that starts bubblewrap; as root, it may be one to which a folder is nobody's."""
     with _making:
-        return _lasting_thread(os.getpid(), bubblewrap if apart and is_root() else "")
+        return _lasting_thread(os.getpid(), bubblewrap, disowned if is_root() else "", shut)
 
 
 @lru_cache(maxsize=2)
-def _lasting_thread(process: int, bubblewrap: str) -> LastingThread:
+def _lasting_thread(process: int, bubblewrap: str, disowned: str, shut: tuple[str, ...]) -> LastingThread:
     thread = LastingThread(f"starter of {process}")
-    if bubblewrap:
-        thread.disown("/etc", bubblewrap)
+    if disowned:
+        thread.disown(disowned, shut, bubblewrap)
     return thread
 
 
@@ -322,12 +322,11 @@ _READ_ONLY, _MAPPED = 0b111, 0x100000  # no set-user-ID, no devices
 _OF_KERNEL = ("/sys/", "/proc/", "/dev/")
 
 
-def _disown(folder: str, namespace: int) -> bool:
+def _disown(folder: str, shut: Iterable[str], namespace: int) -> bool:
     try:
         if _libc().unshare(_OWN_MOUNTS):
             raise _error("unshare")
-        if _libc().mount(None, b"/", None, *_arguments(_TO_US_ALONE), None):
-            raise _error("mount")
+        _mount(None, "/", _TO_US_ALONE)
         with open("/proc/thread-self/mountinfo", "rb") as file:
             mounted = [line.split()[4] for line in file]
         for path in reversed(mounted):
@@ -341,9 +340,16 @@ def _disown(folder: str, namespace: int) -> bool:
             _syscall(_MOVE_MOUNT, tree, b"", _HERE, where, _FROM_FILE)
         finally:
             os.close(tree)
+        for each in shut:
+            _mount(b"tmpfs", each, _READ_ONLY)
     except OSError:  # a file system that cannot do it, or root of a container
         return False
     return os.stat(folder).st_uid != os.geteuid()
+
+
+def _mount(kind: bytes | None, path: str, flags: int) -> None:
+    if _libc().mount(kind, os.fsencode(path), kind, *_arguments(flags), None):
+        raise _error("mount")
 
 
 def _install_filter(program: bytes) -> None:

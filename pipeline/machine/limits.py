@@ -318,8 +318,8 @@ def _set_limit(folder: str, file: str, value: int) -> None:
     swap, part = _SWAP.get(file, ("", 0))
     for name, most in ((file, value), (swap, value * part)):
         if name == file or (name and os.path.exists(f"{folder}/{name}")):
-            with open(f"{folder}/{name}", "w", encoding="utf-8") as limit:
-                limit.write(str(most))
+            with open(f"{folder}/{name}", "wb", buffering=0) as limit:
+                limit.write(b"%d" % most)
 
 
 def _event(path: str, name: str) -> int:

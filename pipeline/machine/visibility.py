@@ -159,9 +159,9 @@ def system_secrets() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def closed_to_others() -> frozenset[str]:
-    """Those of them in which nobody but the owner and its group can read or look anything up."""
-    return frozenset(path for path in system_secrets() if not os.lstat(path).st_mode & 0o005)
+def entered_secrets() -> tuple[str, ...]:
+    """The folders among them that others than the owner may enter."""
+    return tuple(path for path in system_secrets() if os.path.isdir(path) and os.stat(path).st_mode & 0o005)
 
 
 def visible_path(path: str) -> str:
@@ -178,6 +178,7 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     project, home, real = os.getcwd(), env.get("HOME", ""), _resolver()
     own = [each for path in cage.writable for each in (os.path.normpath(path), real(path))]
     search = [path for path in env.get("PATH", "").split(":") if not _is_own(path, own)]
+    inside = tuple(f"{each}/" for each in own)
     programs = dict(_program_folders(":".join(search), (project, os.path.expanduser("~"))))
     programs |= {path: real(path) for path in _program_files(words[0], env, own, real) if not _is_broad(path, real)}
     given = {real(path) for path in cage.visible}
@@ -186,7 +187,7 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     hidden = [real(path) for path in (*cage.hidden, key_path(), f"{project}/runs", *private) if os.path.lexists(path)]
     hidden += [path for path in system_secrets() if os.path.lexists(path)]
     sealed, runs = [real(path) for path in cage.hidden], f"{real(project)}/runs/"
-    found = {each: READ for pair in programs.items() if not _is_in(pair[1], own, str) for each in pair}
+    found = {each: READ for pair in programs.items() if not f"{pair[1]}/".startswith(inside) for each in pair}
     wanted = [
         (READ, path)
         for path in dict.fromkeys(_named_paths(words, env, own, real))

@@ -238,7 +238,8 @@ def group() -> Group:
 
 def groups() -> list[str]:
     """Folders of control groups of this process."""
-    return [str(path) for path in Path("/sys/fs/cgroup").rglob(f"coppice-{os.getpid()}-*")]
+    walked = os.walk("/sys/fs/cgroup")  # in which those of others come and go
+    return [f"{at}/{name}" for at, names, _ in walked for name in names if name.startswith(f"coppice-{os.getpid()}-")]
 
 
 def groups_are(count: int) -> bool:
