@@ -28,6 +28,7 @@ from pipeline.machine.process import Environment, Exit, Launch, Processes
 from pipeline.machine.redaction import Redactor
 from pipeline.machine.usage import limit_process, limiting_shell
 from pipeline.machine.visibility import (
+    CPUS,
     HIDE,
     OWN,
     READ,
@@ -116,7 +117,7 @@ def _in_bubblewrap(
     networked = () if cage.network == NO_NETWORK else (kernel.INET, kernel.INET6)
     rules = kernel.filter_program((kernel.UNIX, *networked), cage.nested)
     seen = seen_paths(cage, words, env)
-    given = (*cage.visible, *cage.writable)
+    given = (path for path, how in seen.items() if how in (READ, WRITE) and path != CPUS)
     apart = not any(path.startswith(_ELSEWHERE) for path in given)
     starter = kernel.lasting_thread(bubblewrap().found, "/etc" if apart else "", entered_secrets() if apart else ())
     with ExitStack() as stack:

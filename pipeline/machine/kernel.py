@@ -11,8 +11,7 @@ import platform
 import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from struct import pack
 from subprocess import PIPE, Popen
 from threading import Lock, Thread
@@ -274,6 +273,8 @@ class LastingThread:
     `disowned`: a folder in which nothing is ours, as it and what it starts see that; empty if there is none."""
 
     def __init__(self, name: str) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # here: most builds have no cages
+
         self._executor, self.disowned = ThreadPoolExecutor(1, name), ""
 
     def run(self, do: Callable[[], T]) -> T:
@@ -303,7 +304,7 @@ def lasting_thread(bubblewrap: str, disowned: str, shut: tuple[str, ...]) -> Las
         return _lasting_thread(os.getpid(), bubblewrap, disowned if is_root() else "", shut)
 
 
-@lru_cache(maxsize=2)
+@cache  # none is ever forgotten: with it would end what it has started
 def _lasting_thread(process: int, bubblewrap: str, disowned: str, shut: tuple[str, ...]) -> LastingThread:
     thread = LastingThread(f"starter of {process}")
     if disowned:

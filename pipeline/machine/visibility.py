@@ -21,9 +21,10 @@ from pipeline.store.secret import key_path
 if TYPE_CHECKING:
     from pipeline.machine.cage import Cage
 
+CPUS = "/sys/devices/system/cpu"
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/etc"),
-    *("/sys/devices/system/cpu", "/run/current-system"),
+    *(CPUS, "/run/current-system"),
 )
 _KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
 _PACKAGES = "node_modules"  # a package finds those that it needs in the folders of this name above it
