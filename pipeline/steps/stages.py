@@ -12,9 +12,9 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import PROGRAM_MISSING
 from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
-from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.failures import describe_exit, describe_start_failure
 from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
+from pipeline.machine.lock import exclusive_machine
 from pipeline.machine.process import Exit
 
 if TYPE_CHECKING:
