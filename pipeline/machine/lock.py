@@ -33,7 +33,7 @@ from pipeline.machine.job import Job, StageFailed
 from pipeline.machine.process import BuildStopping
 from pipeline.store import noop
 from pipeline.store.files import append_lines, write_whole
-from pipeline.store.flock import LockWait, file_lock, lock_file, try_lock, wait_for_lock
+from pipeline.store.flock import LockHolders, LockWait, file_lock, lock_file, try_lock, wait_for_lock
 from pipeline.store.folders import restore_run
 
 if TYPE_CHECKING:
@@ -332,15 +332,15 @@ def _note(lock: int) -> tuple[str, str]:
     return pid, target
 
 
-def _is_named(lock: int, who: str) -> bool:
+def _is_named(lock: int, holders: LockHolders) -> bool:
     """Check if whoever has the lock is the build that has written its name, and not something that only keeps it."""
     pid, target = _note(lock)
-    return bool(target) and f"process {pid} " in who
+    return bool(target) and pid in map(str, holders.pids)
 
 
-def _say_waiting(job: Job, lock: int, who: str) -> None:
-    pid, target = _note(lock)
-    if _is_named(lock, who):
+def _say_waiting(job: Job, lock: int, holders: LockHolders) -> None:
+    (pid, target), who = _note(lock), holders.text
+    if _is_named(lock, holders):
         who = f"{printable_line(target, LONGEST_NOTE)} (process {pid})"
         if int(pid) in _ancestors():
             raise StageFailed(f"{who} has the machine to itself and waits for this build: only one may be exclusive", 2)
