@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import spec_fields as fields
-from pipeline.core.cages import CAGE, CageKeys
+from pipeline.core.cages import CAGE, CageKeys, cage_in
 from pipeline.core.graph import JUNK_FOLDERS, Leavings
 from pipeline.errors import SpecError, cut_text
 from pipeline.spec import Item
@@ -223,7 +223,7 @@ def _caged_loop(top: Values, cage: CageKeys) -> Loop:
     outer, places = cage._replace(network="", visible=()), dict(top.at("roles").pairs("roles"))
     roles: dict[str, Mapping[str, Any]] = {}
     for name, role in loop.roles.items():
-        own = CageKeys.of(role.get(CAGE, {})).within(outer) if role["backend"] in PROGRAM_BACKENDS else CageKeys()
+        own = cage_in(role).within(outer) if role["backend"] in PROGRAM_BACKENDS else CageKeys()
         if why := fields.cage_mistake(own):
             places[name].wrong(f"role {name}: network: {why}")
         roles[name] = {**role, **({CAGE: own.record} if any(own) else {})}
