@@ -41,7 +41,7 @@ NEW_COMMANDS = {
     "bg": "pipeline.commands.proofs:BgCommand",
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
-    "log": "pipeline.commands.log:LogCommand",
+    "log": "pipeline.commands.questions:LogCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
     "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",

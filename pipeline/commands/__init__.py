@@ -12,11 +12,10 @@ build          a build from words to exit code, with all its reporters
 run            run
 doit_commands  list, info, clean, forget, ignore; and those of doit that mean nothing here
 help           help
-questions      why, plan, graph, explain, replay, prompt
+questions      why, plan, graph, explain, replay, prompt, log
 searches       advance, calibrate, holdout, retry
 tree           tree, branches
 steer          pause, resume, idea, answer
-log            log
 upkeep         init, schema, gc
 doctor         doctor
 starters       what a first search over code measures, and the files that `init --kind tree` writes for it

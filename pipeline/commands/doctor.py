@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
@@ -48,6 +49,8 @@ def check_git() -> Finding:
     if program is None:
         return Finding(False, "", "git is not installed; a search over code needs it: apt install git")
     said = _printed(program, "--version")
+    if not said:
+        return Finding(False, program, "it does not say its version, and so does not work: install git again")
     return Finding(True, f"{said.removeprefix('git version ')}, {program}")
 
 
@@ -94,7 +97,7 @@ def check_bubblewrap() -> Finding:
     if not tried.found:
         return Finding(False, "", tried.cure)
     version = _printed(tried.found, "--version").removeprefix("bubblewrap ")
-    return Finding(True, f"{version}, {tried.found}, makes namespaces")
+    return Finding(True, ", ".join(filter(None, [version, tried.found, "makes namespaces"])))
 
 
 def check_landlock() -> Finding:
@@ -170,18 +173,18 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
     "Landlock": check_landlock,
     "call filter": check_call_filter,
     "control groups": check_groups,
-    **{f"sandbox: {grade}": lambda grade=grade: check_grade(grade) for grade in GRADES},  # type: ignore[misc]
+    **{f"sandbox: {grade}": partial(check_grade, grade) for grade in GRADES},
     f"sandbox: {AUTO}": check_auto,
 }
 
 
 def _printed(*words: str) -> str:
-    """The first line that a program prints; a word about it if there is none."""
+    """The first line that a program prints; empty if it prints none, does not start or does not end."""
     try:
         ended = subprocess.run(words, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return "of no version"
-    return ended.stdout.decode(errors="replace").partition("\n")[0].strip() or "of no version"
+        return ""
+    return ended.stdout.decode(errors="replace").partition("\n")[0].strip()
 
 
 class DoctorCommand(AnywhereCommand):

@@ -34,10 +34,8 @@ def describe_exit(ended: Exit, timeout: float | None) -> tuple[str, int]:
     if ended.timed_out:
         return f"timed out after {timeout:g} s", LATE_STATUS
     if ended.limit or ended.fault:
-        return (
-            f"limit: {ended.limit}" if ended.limit else ended.fault,
-            ended.code if ended.code > 0 else 128 - ended.code,
-        )
+        why = f"limit: {ended.limit}" if ended.limit else ended.fault
+        return why, ended.code if ended.code > 0 else 128 - ended.code
     if ended.code < 0:
         return f"killed by signal {-ended.code}", 128 - ended.code
     return f"exit status {ended.code}" if ended.code else "", ended.code
@@ -187,11 +185,11 @@ def find_outage(ended: Exit, asked: bool = False, missing: bool = False) -> Outa
     """The outage that shows in how a program ended; None where that is the candidate's own.
 
     `asked`: it was a role that gives an answer, otherwise a command that measures the candidate.  `missing`: there is
-    no such program as the spec names."""
+    no such program as the spec names.  Without a cage it never began, and so cost nothing."""
     if missing:
         return Outage("missing", "the program is not there")
     if ended.fault:
-        return Outage("killed", ended.fault)
+        return Outage("missing", ended.fault)
     if ended.limit:
         return None
     if ended.timed_out:
