@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from pipeline.commands.command import AnywhereCommand, opt_json, print_result
 from pipeline.core.cages import AUTO, GRADES, TRUSTED
+from pipeline.core.text import byte_text
 from pipeline.machine import grades, kernel
-from pipeline.machine.limits import amount, describe_groups
+from pipeline.machine.limits import describe_groups
 from pipeline.machine.load import usable_cpus
 
 
@@ -66,7 +67,7 @@ def check_disk() -> Finding:
         moves, free = _access_times_move(folder), shutil.disk_usage(folder).free
     except OSError as error:
         return Finding(False, "", f"{os.path.abspath(folder)} cannot be written to: {error.strerror}")
-    where = f"{folder} on {_file_system(folder)}, {amount(free)} free"
+    where = f"{folder} on {_file_system(folder)}, {byte_text(free)} free"
     if moves:
         return Finding(True, f"{where}, access times are kept")
     why = "its mount keeps no access times, so that under `plain` nothing tells who reads a sealed file"

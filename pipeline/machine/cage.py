@@ -222,20 +222,18 @@ def run_caged(
 ) -> Exit:
     """Run a command in its cage to its end, its timeout or a limit; nothing of it is left."""
     with scratch_folder(cage) as cage, ExitStack() as stack:
-        group = Group.make(cage.limits)
-        stack.callback(group.close if group else int)
+        if group := Group.make(cage.limits):
+            stack.callback(group.close)
         source, sink = os.pipe()
         stack.callback(os.close, source)
+        ours = stack.enter_context(ExitStack())  # the end of the pipe that is the command's, until it has been started
+        ours.callback(os.close, sink)
         capped = CappedLog(log, Redactor(env.secrets), cage.limits.log)
         watch = Watch(cage.limits, cage.writable, group)
         with launching(cage, words, env.variables, group) as (launch, release):
             out = sink if streams["stdout"] is None else streams["stdout"]
-            try:
-                child = processes.start(
-                    words, launch.env, launch=launch, stdin=streams["stdin"], stdout=out, stderr=sink
-                )
-            finally:
-                os.close(sink)
+            child = processes.start(words, launch.env, launch=launch, stdin=streams["stdin"], stdout=out, stderr=sink)
+            ours.close()
             try:
                 with processes.deadline(child, timeout) as late:
                     release()
@@ -251,7 +249,8 @@ def run_caged(
         if group:
             group.end_members()  # one may hold the pipe
         capped.close(source)
-        limit = limit or (code and (_limit_of_code(code, cage.limits) or enforced)) or ""
+        if code and not limit:
+            limit = _limit_of_code(code, cage.limits) or enforced
     return Exit(code, late.is_set(), limit, "" if limit or late.is_set() else fault)
 
 

@@ -1,4 +1,4 @@
-"""CageLimits on a command: what the kernel holds it to by itself, and what is watched and ended while it runs.
+"""Limits on a command: what the kernel holds it to by itself, and what is watched and ended while it runs.
 
 The kernel knows limits of a process (rlimit: open files, size of a file, and for users but root, how many processes).
 Where we may make control groups, it holds the whole tree to its memory and number of tasks.  Elsewhere the tree of
@@ -21,12 +21,13 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from itertools import count
 from subprocess import Popen
 from typing import IO, Any, NamedTuple, Protocol
 
+from pipeline.core.text import byte_text
 from pipeline.machine.failures import folder_bytes
 from pipeline.machine.process import Starter
 from pipeline.machine.usage import PAGE, nameless_bytes, tree_of, use_of
@@ -40,7 +41,7 @@ _GROWTH = 16 * MB
 
 
 class CageLimits(NamedTuple):
-    """CageLimits on a command and all that it starts; None: no limit.
+    """Limits on a command and all that it starts; None: no limit.
 
     `memory`, `file_size`, `output` and `log` in bytes, `cpu` in seconds; `processes` counts threads too, `files` those
     that a process has open, `output` what it adds to the disks of its checkout and outputs."""
@@ -56,7 +57,7 @@ class CageLimits(NamedTuple):
 
 @lru_cache(maxsize=1)
 def default_limits() -> CageLimits:
-    """CageLimits of what candidates run: so wide that only a mistake or an attack meets them."""
+    """Limits of what candidates run: so wide that only a mistake or an attack meets them."""
     installed = os.sysconf("SC_PHYS_PAGES") * PAGE
     return CageLimits(installed * 3 // 4, None, 4096, 8192, 8 * GB, 16 * GB, 64 * MB)
 
@@ -64,14 +65,6 @@ def default_limits() -> CageLimits:
 def make_limits(named: Mapping[str, Any], given: CageLimits) -> CageLimits:
     """The limits of a spec in place of those that are given."""
     return given._replace(**named)
-
-
-def amount(value: float) -> str:
-    """Bytes in words."""
-    for unit, size in (("GB", GB), ("MB", MB), ("kB", 1 << 10)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:g} bytes"
 
 
 # Signals of the kernel for limits of a process, and what they are called.
@@ -84,7 +77,7 @@ def limit_of_signal(number: int, limits: CageLimits) -> str:
     value = getattr(limits, name) if name else None
     if value is None:
         return ""
-    return f"{name} {value:g} s" if name == "cpu" else f"{name} {amount(value)}"
+    return f"{name} {value:g} s" if name == "cpu" else f"{name} {byte_text(value)}"
 
 
 # --- Control groups.
@@ -286,7 +279,7 @@ class Group:
             if limits.memory is not None and any(
                 _event(f"{folder}/{name}", "oom_kill") for name in ("memory.oom_control", "memory.events")
             ):
-                return f"memory {amount(limits.memory)}"
+                return f"memory {byte_text(limits.memory)}"
             if limits.processes is not None and _event(f"{folder}/pids.events", "max"):
                 return f"processes {limits.processes}"
         return ""
@@ -351,7 +344,7 @@ class Watch:
             if limits.memory is not None and not held:
                 use = use._replace(memory=use.memory + self._nameless_bytes(tree, on_disk=False))
             if limits.memory is not None and use.memory > limits.memory:
-                return f"memory {amount(use.memory)} of {amount(limits.memory)}"
+                return f"memory {byte_text(use.memory)} of {byte_text(limits.memory)}"
             if limits.processes is not None and use.processes > limits.processes:
                 return f"processes {use.processes} of {limits.processes}"
             if limits.cpu is not None and use.cpu > limits.cpu:
@@ -372,7 +365,7 @@ class Watch:
             return ""
         self._free = free
         used = self._used_bytes() + self._nameless_bytes(tree_of(pid), on_disk=True) - self._base
-        return f"output {amount(used)} of {amount(self.limits.output)}" if used > self.limits.output else ""
+        return f"output {byte_text(used)} of {byte_text(self.limits.output)}" if used > self.limits.output else ""
 
     def _free_bytes(self) -> int:
         """Free bytes and, as if each had a page, free files of the disks."""
@@ -403,7 +396,7 @@ class CappedLog:
 
     @property
     def reached(self) -> str:
-        return f"log {amount(self._most or 0)}" if self._most is not None and self._size > self._most else ""
+        return f"log {byte_text(self._most or 0)}" if self._most is not None and self._size > self._most else ""
 
     def write(self, chunk: bytes) -> None:
         room = len(chunk) if self._most is None else max(0, self._most - self._size)
@@ -424,12 +417,12 @@ class CappedLog:
 
 def supervise(child: Popen[bytes], source: int, log: CappedLog, watch: Watch, kill: Callable[[], None]) -> str:
     """Copy what a child prints until it has ended, which nobody has asked for yet; the limit that it passed, or ''."""
-    limit, began, ended = "", time.monotonic(), os.pidfd_open(child.pid)
+    limit, began = "", time.monotonic()
     due = began + _SOON
-    poll = select.poll()
-    poll.register(source, select.POLLIN)
-    poll.register(ended, select.POLLIN)
-    try:
+    with _end_of(child.pid) as ended:
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
+        poll.register(ended, select.POLLIN)
         while True:
             ready = dict(poll.poll(None if limit else max(0.0, due - time.monotonic()) * 1000))
             if source in ready:
@@ -446,5 +439,24 @@ def supervise(child: Popen[bytes], source: int, log: CappedLog, watch: Watch, ki
             if passed and not limit:
                 limit = passed
                 kill()
+
+
+@contextmanager
+def _end_of(pid: int) -> Iterator[int]:
+    """Give a descriptor that can be read from once a child has ended."""
+    if sys.platform == "linux":
+        ended = os.pidfd_open(pid)
+    else:  # macOS; its queue may say of a child that has ended already that there is none
+        queue = select.kqueue()
+        ended = queue.fileno()
+        try:
+            wanted = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+            queue.control([wanted], 0)
+        except ProcessLookupError:
+            queue.close()
+            ended, end = os.pipe()
+            os.close(end)
+    try:
+        yield ended
     finally:
         os.close(ended)
