@@ -103,16 +103,17 @@ class DiskUse:
     """Room on the disks of folders before a command, to tell one that fills a disk from one that found it full."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        self._folders = folders
-        self._free = {_mount_point(folder): _free_bytes(folder) or 0 for folder in folders}
+        self._folders = {folder: os.stat(folder).st_dev for folder in folders}
+        self._free = {device: (_free_bytes(folder) or 0, folder) for folder, device in self._folders.items()}
 
     def filled(self) -> str:
         """Words on what it took of a disk that is full of its own files; empty if it did not fill one.
 
         To be asked while its files are there."""
-        for place, free in self._free.items():
-            own = sum(folder_bytes(each) for each in self._folders if _mount_point(each) == place)
+        for device, (free, folder) in self._free.items():
+            own = sum(folder_bytes(each) for each, of in self._folders.items() if of == device)
             if free >= LEAST_ROOM and own >= LARGEST_SHARE * free:
+                place = _mount_point(folder)
                 return f"it wrote {own >> 20} MB where {free >> 20} MB were free, and filled the file system at {place}"
         return ""
 
@@ -150,8 +151,15 @@ def _is_full(path: str) -> bool:
 
 
 def _free_bytes(path: str) -> int | None:
-    """Free bytes; 0 where no more files can be made, None where the file system tells no sizes."""
-    found = os.statvfs(_mount_point(path))
+    """Free bytes; 0 where no more files can be made, None where the file system tells no sizes.
+
+    Of a path that is not there, what its folder has.  Asked often: the mount point need not be known."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        if path == "/":
+            raise
+        return _free_bytes(os.path.dirname(os.path.realpath(path)))
     if not found.f_blocks:
         return None
     return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0

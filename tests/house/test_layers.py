@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
@@ -77,9 +78,16 @@ class Module:
         self.path = file.relative_to(PACKAGE).with_suffix("").as_posix()
         self.folder = self.path.rpartition("/")[0] or self.path
         self.text = file.read_text(encoding="utf-8")
-        self.tree = ast.parse(self.text)
-        self.imports = set(imports(self.tree))
         self.lines = self.text.count("\n")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Parsed when it is looked at: each process that collects tests imports this."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def imports(self) -> set[str]:
+        return set(imports(self.tree))
 
     def __str__(self) -> str:
         return self.path
