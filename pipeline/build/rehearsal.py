@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pipeline import kinds
-from pipeline.build.outputs import unreadable_message
 from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, Reason, Receipt, stale_reasons
 from pipeline.core.graph import Target, rooms_of, step_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast
 from pipeline.core.schedule import Schedule, wall_time
-from pipeline.errors import SpecError
-from pipeline.views.plan import BuildPlan, PlanItem, plan_reasons
+from pipeline.errors import SpecError, unreadable_message
+from pipeline.views.answers import BuildPlan, PlanItem, plan_reasons
 
 
 def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:

@@ -68,6 +68,11 @@ class CageKeys(NamedTuple):
         )
 
 
+def cage_in(limits: Mapping[str, Any], part: str = "") -> CageKeys:
+    """The cage that limits name, of a command or of a role; of `part`, where a target runs several commands."""
+    return CageKeys.of(limits.get(CAGES, {}).get(part, {}) if part else limits.get(CAGE, {}))
+
+
 def cages_in(limits: Mapping[str, Any]) -> Iterator[CageKeys]:
     """The cages that the limits of a target name: of its command, of several, of the roles that it asks."""
     records = [limits[CAGE]] if CAGE in limits else []

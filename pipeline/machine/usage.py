@@ -1,17 +1,83 @@
-"""Usage of a tree of processes: its memory, also what nobody has mapped, its processor time, its number."""
+"""Usage of processes: limits that the kernel keeps for each, and what a tree of them uses by now."""
 
 from __future__ import annotations
 
 import os
+import resource
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.machine.process import children_of
 
+if TYPE_CHECKING:
+    from pipeline.machine.limits import CageLimits
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+# --- Limits of each process.
+
+_MORE_SECONDS = 10  # until it is ended that heeds no limit of time
+
+
+class _ProcessLimit(NamedTuple):
+    """A limit of a process: its number, the letter and the unit that a shell has for it, soft and hard."""
+
+    number: int
+    letter: str
+    unit: int
+    soft: int
+    hard: int
+
+
+def _process_limits(limits: CageLimits, alone: bool) -> Iterator[_ProcessLimit]:
+    """Limits that the kernel keeps for each process.  `alone`: it has users of its own, as the kernel counts processes
+    by users: elsewhere, others of the same user would count too."""
+    yield _ProcessLimit(resource.RLIMIT_CORE, "c", 1, 0, 0)
+    if limits.files is not None:
+        yield _ProcessLimit(resource.RLIMIT_NOFILE, "n", 1, limits.files, limits.files)
+    if limits.file_size is not None:
+        size = -(-limits.file_size // 512) * 512
+        yield _ProcessLimit(resource.RLIMIT_FSIZE, "f", 512, size, size)
+    if limits.cpu is not None:  # at the soft limit there is a signal that tells of it, at the hard one there is KILL
+        seconds = int(limits.cpu) + 1
+        yield _ProcessLimit(resource.RLIMIT_CPU, "t", 1, seconds, seconds + _MORE_SECONDS)
+    if limits.processes is not None and alone:
+        yield _ProcessLimit(resource.RLIMIT_NPROC, "p", 1, limits.processes, limits.processes)
+
+
+_FIRST_TO_GO = 1000  # when memory is short
+
+
+def limiting_shell(limits: CageLimits) -> list[str]:
+    """Words before those of a command: a shell that takes on the limits of a process and becomes the command.
+
+    A lower limit that holds already stays."""
+    lines = [
+        f"ulimit -{which} -{each.letter} {value // each.unit}"
+        for each in _process_limits(limits, alone=False)
+        for which, value in (("S", each.soft), ("H", each.hard))
+    ]
+    quiet = "; ".join(f"{{ {line}; }} 2>/dev/null" for line in lines)
+    worst = f"echo {_FIRST_TO_GO} 2>/dev/null >/proc/self/oom_score_adj"
+    return ["/bin/sh", "-c", f'{quiet}; {{ {worst}; }} 2>/dev/null; exec "$@"', "sh"]
+
+
+def limit_process(pid: int, limits: CageLimits) -> None:
+    """Set the same limits for a process that waits for it, and which has users of its own."""
+    with suppress(ProcessLookupError, FileNotFoundError):  # it was killed meanwhile
+        for each in _process_limits(limits, alone=True):
+            hard = resource.prlimit(pid, each.number)[1]
+            most = each.hard if hard == resource.RLIM_INFINITY else min(hard, each.hard)
+            resource.prlimit(pid, each.number, (min(each.soft, most), most))
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as score:
+            score.write(str(_FIRST_TO_GO))
+
+
+# --- What a tree uses: its memory, also what nobody has mapped, its processor time, its number.
 
 
 def tree_of(pid: int) -> list[int]:

@@ -13,6 +13,7 @@ from pipeline.core.cages import CageKeys, cages_in
 from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
+from pipeline.core.text import byte_text
 from pipeline.store.files import files_by_port
 
 
@@ -28,10 +29,8 @@ def describe(target: Target) -> Mapping[str, Sequence[str]]:
 
 
 def _cage(keys: CageKeys) -> dict[str, Sequence[str]]:
-    from pipeline.machine.limits import amount  # here: it loads what starts processes
-
     sizes = {field.key for field in fields.LIMITS if field.read is fields.SIZE}
-    limits = [f"{name}: {amount(most) if name in sizes else f'{most:g}'}" for name, most in keys.limits.items()]
+    limits = [f"{name}: {byte_text(most) if name in sizes else f'{most:g}'}" for name, most in keys.limits.items()]
     words = {"sandbox": keys.sandbox, "network": keys.network}
     return {**{name: [word] for name, word in words.items() if word}, "limits": limits, "visible": keys.visible}
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from pipeline.core.cages import AUTO, CAGE, CAGES, FULL, PLAIN, CageKeys
+from pipeline.core.cages import AUTO, FULL, PLAIN, CageKeys, cage_in
 from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
 from pipeline.core.text import duration, plural
@@ -70,12 +70,12 @@ def _cages(targets: Sequence[Target]) -> Iterator[tuple[str, CageKeys]]:
         limits = params.get(LIMITS, {})
         parts = (ANSWER, JUDGE) if JUDGE in params else [each["name"] for each in params.get("checks", ())]
         for part in parts:
-            yield part, CageKeys.of(limits.get(CAGES, {}).get(part, {}))._replace(judged=JUDGE in params)
+            yield part, cage_in(limits, part)._replace(judged=JUDGE in params)
         if not parts and stage != "checks":
-            yield name, CageKeys.of(limits.get(CAGE, {}))
+            yield name, cage_in(limits)
     for name, role in _paid_roles(targets):
         if role["backend"] in PROGRAM_BACKENDS:
-            keys = CageKeys.of(role.get(CAGE, {}))
+            keys = cage_in(role)
             yield name, keys._replace(network=keys.network or FULL)
 
 

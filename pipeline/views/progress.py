@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target, rooms_of, step_of
 from pipeline.core.outcome import BUILT, FAILED, Outcome
 from pipeline.views.events import Build
@@ -79,7 +78,9 @@ class Eta:
 
 
 def _step_seconds(build: Build, target: Target) -> float | None:
-    return _seconds_taken(build.receipt(target)) or build.seconds(target)
+    """Seconds a target took to make, which the receipt of a recalled result does not tell."""
+    receipt = build.receipt(target)
+    return (receipt.end - receipt.start if receipt and receipt.how == BUILT else None) or build.seconds(target)
 
 
 def eta_of_build(build: Build) -> Eta:
@@ -103,11 +104,6 @@ def eta_of_build(build: Build) -> Eta:
             if (seconds := _step_seconds(build, target)) is not None:
                 eta.learn(target.name, seconds, step)
     return eta
-
-
-def _seconds_taken(receipt: Receipt | None) -> float | None:
-    """Seconds a target took to make, which a recalled result does not tell."""
-    return receipt.end - receipt.start if receipt and receipt.how == BUILT else None
 
 
 # With more targets than this only what is out of the ordinary is worth a line.

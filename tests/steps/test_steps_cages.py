@@ -103,7 +103,7 @@ def test_a_link_in_place_of_an_output_folder_takes_nothing_from_elsewhere(
     (tmp_path / "treasure/b.txt").write_text("gold\n")
     trap = f"echo > {{a}}; d=$(dirname {{b}}); rm -rf $d; ln -s {tmp_path}/treasure $d; exit {status}"
     caged(project, grade, {"s": {"run": trap, "writes": {"a": "a.txt", "b": "sub/b.txt"}}})
-    assert "in the place of a folder of its outputs" in failed(project)
+    assert "in the place of runs/x/.coppice/stage/s/sub, a folder of its outputs" in failed(project)
     assert (tmp_path / "treasure/b.txt").read_text() == "gold\n"
     assert not (project.root / "runs/x/sub/b.txt").exists()
 

@@ -18,8 +18,8 @@ from typing import Any
 from pipeline.core.cages import CAGE, CAGES, GRADES, PLAIN
 from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.git.commits import Candidate
-from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.job import Job, JobFiles, StageFailed
+from pipeline.machine.lock import exclusive_machine
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.store.folders import delete_tree
 from pipeline.tree.rules import positions
