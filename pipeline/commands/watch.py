@@ -35,7 +35,7 @@ from pipeline.screens.show import Feed, RecordedFeed, Show, open_show, record_ru
 from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
-from pipeline.views.snapshot import block_lines, filtered_rows, head_lines, snapshot
+from pipeline.views.snapshot import Place, block_lines, filtered_rows, head_lines, snapshot
 
 # Why there is no full screen, and what to do.
 WITHOUT_TEXTUAL = "plain; for keys and details: pip install 'coppice[watch]'; q quits"
@@ -182,7 +182,7 @@ def present(
     plain = WITHOUT_TEXTUAL if find_spec("textual") is None else WITHOUT_STDERR if not sys.stderr.isatty() else ""
     if plain:
         return redraw(feed, poll_seconds, unicode, is_over, plain)
-    from pipeline.screens.terminal import Place, WatchApp
+    from pipeline.screens.terminal import WatchApp
 
     app = WatchApp(feed, Place(**place), steering, is_linked, unicode, poll_seconds=poll_seconds)
     app.run(mouse=False)

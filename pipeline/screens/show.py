@@ -43,6 +43,16 @@ class Feed(Protocol):
     def details(self, item: str) -> list[Json]: ...
 
 
+class Steering(Protocol):
+    """The effect of the key `p`.
+
+    question: what is asked first; empty where nothing needs to be
+    act: does it; what was done"""
+
+    def question(self, projection: Json) -> str: ...
+    def act(self, projection: Json) -> str: ...
+
+
 class Show(NamedTuple):
     """A recorded run.  `changes`: seconds since the start, never less than those before, and a delta."""
 
