@@ -135,22 +135,15 @@ class WatchApp(App[None]):
     Screen { overflow: hidden; } Pane { width: 100%; } #body { height: 1fr; }
     Input { display: none; height: 1; border: none; padding: 0; background: ansi_default; }
     """
+    ACTIONS: ClassVar[dict[str, str]] = {
+        "j,down": "move(1)", "k,up": "move(-1)", "g,home": "move(-1000000000)", "G,end": "move(1000000000)",
+        "ctrl+d,pagedown,space": "page(1)", "ctrl+u,pageup": "page(-1)", "tab": "view(1)", "shift+tab": "view(-1)",
+        "enter": "open", "escape": "leave", "slash": "filter", "p": "steer", "question_mark": "help",
+        "q": "quit", "ctrl+c,ctrl+q": "quit", "ctrl+z": "suspend_process",
+    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(keys, action, priority=action.partition("(")[0] in ("view", "leave", "quit") and keys != "q")
-        for keys, action in {
-            **{"j,down": "move(1)", "k,up": "move(-1)"},
-            **{"g,home": "move(-1000000000)", "G,end": "move(1000000000)"},
-            "ctrl+d,pagedown,space": "page(1)",
-            "ctrl+u,pageup": "page(-1)",
-            "enter": "open",
-            "escape": "leave",
-            **{"tab": "view(1)", "shift+tab": "view(-1)"},
-            "slash": "filter",
-            "p": "steer",
-            "question_mark": "help",
-            **dict.fromkeys(("q", "ctrl+c,ctrl+q"), "quit"),
-            "ctrl+z": "suspend_process",
-        }.items()
+        for keys, action in ACTIONS.items()
     ]
 
     def __init__(
