@@ -168,6 +168,8 @@ class ReplayCommand(OneRunCommand):
         option("speed", "play it so many times as fast [default: 1]", "", "N"),
         option("from", "play the recording in FILE", "", "FILE"),
         option("save", "write the recording to FILE in place of playing it", "", "FILE"),
+        option("page", "play it on a page, which is served at this machine alone"),
+        option("port", "the port of that page; 0 stands for any that is free", 8350, "N"),
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
@@ -175,7 +177,7 @@ class ReplayCommand(OneRunCommand):
             from pipeline.commands.watch import replay_show
 
             return replay_show(args[0], params)
-        if given := [f"--{name}" for name in ("speed", "from", "save") if params[name]]:
+        if given := [f"--{name}" for name in ("speed", "from", "save", "page") if params[name]]:
             raise InvalidCommand(f"replay: {given[0]} goes with --show")
         plan, kind = plan_with_decisions(self.name, args[0])
         if args[0] != plan.run:

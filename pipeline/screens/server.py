@@ -143,10 +143,12 @@ def page_response(page: tuple[bytes, str], status: int = 200) -> Response:
 
 
 class Dashboard:
-    """The application that a server runs.  `run`: the one that `/` shows; without one it lists all."""
+    """The application that a server runs.  `run`: the one that `/` shows; without one it lists all.
 
-    def __init__(self, site: Site, run: str = "") -> None:
-        self.site, self._run = site, run
+    `show`: words for the process of that run by which it plays a recording; then there are no others."""
+
+    def __init__(self, site: Site, run: str = "", show: Sequence[str] = ()) -> None:
+        self.site, self._run, self._show = site, run, show
         self._runs: dict[str, FollowedRun] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -225,6 +227,8 @@ class Dashboard:
 
     async def _steer(self, route: Route, request: WebRequest) -> Response:
         """Run the command that steers, as a person would."""
+        if self._show:
+            return refusal_response(Rejection(409, "a recording cannot be steered"))
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 words = await _json_body(request)
@@ -251,13 +255,15 @@ class Dashboard:
         return run
 
     async def _follow(self, name: str) -> FollowedRun:
+        if self._show and name != self._run:
+            raise FeedEnded(f"only the recording of {self._run} is shown here", is_known=True)
         run = self._runs.get(name)
         if run is None or run.is_over:
             if len(self._runs) >= MOST_FEEDS:
                 await self._end_idle(0.0)
             if len(self._runs) >= MOST_FEEDS:
                 raise FeedEnded(f"{MOST_FEEDS} runs are looked at already; close one")
-            run = self._runs[name] = FollowedRun(name)
+            run = self._runs[name] = FollowedRun(name, self._show)
         return run
 
     async def end_idle(self) -> None:
@@ -428,11 +434,13 @@ def link(site: Site) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serve at the socket that is open already: its number, the host it was asked for, and the run if there is one."""
+    """Serve at the socket that is open already: its number, the host it was asked for, and the run if there is one.
+
+    What follows is for the process of a show (`Dashboard`)."""
     listening = socket.socket(fileno=int(words[0]))
     port = listening.getsockname()[1]
     site = Site(port, secrets.token_urlsafe(32), not access.is_loopback(words[1]), words[1])
-    dashboard = Dashboard(site, words[2])
+    dashboard = Dashboard(site, words[2], words[3:])
     config = uvicorn.Config(
         dashboard,
         http=PatientProtocol,
@@ -450,7 +458,8 @@ def main(words: Sequence[str]) -> int:
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=2 * access.MOST_HEADERS,
     )
-    print(f"{link(site)}\nCtrl-C ends it; whoever has the link can look, and steer.", flush=True)
+    can = "look" if words[3:] else "look, and steer"
+    print(f"{link(site)}\nCtrl-C ends it; whoever has the link can {can}.", flush=True)
     with suppress(KeyboardInterrupt):
         asyncio.run(DashboardServer(config, dashboard).serve([listening]))
     sys.stdout.write("ended\n")

@@ -71,10 +71,11 @@ class FeedEnded(Exception):
 
 
 class FollowedRun:
-    """A run, or for no run the project, as its process tells of it."""
+    """A run, or for no run the project, as its process tells of it.  `show`: words by which it tells of a recording."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, show: Sequence[str] = ()) -> None:
         self.run, self.problem, self.state = run, "", ""
+        self._command = feed_command(run, show)
         self.whole: FeedFrame | None = None
         self.changes: deque[FeedFrame] = deque()
         self.asked, self.is_over = loop_time(), False
@@ -92,8 +93,7 @@ class FollowedRun:
         """Take frames until the process ends."""
         pipe = asyncio.subprocess.PIPE
         try:
-            command = feed_command(self.run)
-            started = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, process_group=0)
+            started = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, process_group=0)
             self._process, self._input = started, started.stdin
             self._tell()
             assert started.stdout is not None
