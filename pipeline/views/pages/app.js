@@ -392,12 +392,14 @@ keys      all by keyboard */
       this.none = node("p", { class: "empty", hidden: true }, "No row is like that.");
       this.body = node("tbody");
       this.fresh = new Set();
+      this.spaces = [0, 1].map(() => node("tr", { class: "space", "aria-hidden": "true" }));
       this.take(block);
       const hasItems = block.rows.some((row) => row.item);
       const role = this.isTree ? "treegrid" : hasItems ? "grid" : null;
       this.head = node("thead");
       this.table = node("table", { role, "aria-labelledby": `${scope}-${block.name}` }, this.columnWidths(), this.head, this.body);
-      this.box = hasItems ? node("div", { class: "scroll rows" }, this.table) : scrollBox(block.title, this.table);
+      this.table.classList.toggle("long", this.isLong);
+      this.box = hasItems ? node("div", { class: "scroll rows", tabindex: "-1" }, this.table) : scrollBox(block.title, this.table);
       this.tools = this.makeTools();
       this.drawHead();
       this.box.addEventListener("scroll", () => this.queue(), { passive: true });
@@ -429,7 +431,8 @@ keys      all by keyboard */
 
     update(block) {
       this.take(block);
-      this.box.querySelector("colgroup")?.replaceWith(this.columnWidths());
+      this.table.classList.toggle("long", this.isLong);
+      this.table.querySelector("colgroup").replaceWith(this.columnWidths());
       this.drawChips();
       this.arrange();
     }
@@ -543,31 +546,42 @@ keys      all by keyboard */
       });
     }
 
-    /** Draw the rows that are in view; of a short table all. */
+    /** Draw the rows that are in view, of a short table all; those that stand there already stay, unless `all` changed. */
     drawRows(all) {
-      const count = this.shown.length;
-      const high = this.rowHeight;
-      const top = Math.max(0, Math.floor(this.box.scrollTop / high) - BEYOND);
-      const end = Math.ceil((this.box.scrollTop + (this.box.clientHeight || 700)) / high) + BEYOND;
-      const [from, to] = this.isLong && !this.isPrinted ? [Math.min(top, Math.max(0, count - 1)), Math.min(count, end)] : [0, this.isPrinted ? Math.min(count, MOST_PRINTED) : count];
+      const [from, to] = this.rowsInView();
       if (!all && from === this.from && to === this.to) return;
-      [this.from, this.to] = [from, to];
       const hadFocus = this.body.contains(document.activeElement);
-      const drawn = this.shown.slice(from, to).map((at, position) => this.drawRow(at, from + position));
-      const spaces = [from, this.isPrinted ? 0 : count - to].map((rows) => this.space(rows * high));
-      this.body.replaceChildren(...spaces.slice(0, 1), ...drawn, ...spaces.slice(1));
-      if (hadFocus) (this.rowElement(this.sight.item) || this.box).focus({ preventScroll: true });
+      const draw = (first, end) => this.shown.slice(first, end).map((at, place) => this.drawRow(at, first + place));
+      if (all || to <= this.from || from >= this.to) {
+        this.body.replaceChildren(this.spaces[0], ...draw(from, to), this.spaces[1]);
+      } else {
+        for (let place = this.from; place < from; place += 1) this.spaces[0].nextSibling.remove();
+        for (let place = this.to; place > to; place -= 1) this.spaces[1].previousSibling.remove();
+        this.spaces[0].after(...draw(from, this.from));
+        this.spaces[1].before(...draw(this.to, to));
+      }
+      [this.from, this.to] = [from, to];
+      this.spaces[0].style.height = `${from * this.rowHeight}px`;
+      this.spaces[1].style.height = `${this.isPrinted ? 0 : (this.shown.length - to) * this.rowHeight}px`;
+      this.spaces[0].hidden = !from;
+      this.spaces[1].hidden = this.isPrinted || to >= this.shown.length;
+      const isLost = hadFocus && !this.body.contains(document.activeElement);
+      if (isLost) (this.rowElement(this.sight.item) || this.box).focus({ preventScroll: true });
+    }
+
+    /** The first row to draw, and the one after the last. */
+    rowsInView() {
+      const count = this.shown.length;
+      if (this.isPrinted) return [0, Math.min(count, MOST_PRINTED)];
+      if (!this.isLong) return [0, count];
+      const { scrollTop, clientHeight } = this.box;
+      const first = Math.floor(scrollTop / this.rowHeight) - BEYOND;
+      const end = Math.ceil((scrollTop + (clientHeight || 700)) / this.rowHeight) + BEYOND;
+      return [Math.max(0, Math.min(first, count - 1)), Math.min(count, end)];
     }
 
     get rowHeight() {
       return this.isLong ? 28 : 29;
-    }
-
-    space(height) {
-      if (!height) return "";
-      const row = node("tr", { class: "space", "aria-hidden": "true" });
-      row.style.height = `${height}px`;
-      return row;
     }
 
     keyOf(at) {
