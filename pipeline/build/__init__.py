@@ -11,5 +11,6 @@ make       one target: found fresh, recalled or run, with retries; equal work is
 board      the queue of the threads of a build: the next target, and the news of it
 rehearsal  a build without building: forecasts, statuses, times, the plan
 runner     doit's side of a build: targets as its tasks, receipts as its database, its runner with our rooms
+activity   what a build works on, for other processes to read; the moment that a run is in
 history    past builds of a run: when, how long, which targets, the critical path
 inquiry    answers to `why` and `info`, which views put into words"""

@@ -114,8 +114,8 @@ class ReceiptDatabase:
 
 # What is finished is safe from a kill at once, and from a power cut within this time.
 SYNC_SECONDS = 0.05
-# A signal that another thread took is handled when the main thread next wakes.
-WAKE_SECONDS = 1.0
+# A signal that another thread took is handled when the main thread next wakes; what has changed is written by then.
+WAKE_SECONDS = 0.5
 
 
 class RoomRunner(Runner):  # type: ignore[misc]

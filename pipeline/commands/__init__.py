@@ -15,9 +15,11 @@ help           help
 questions      why, plan, graph, explain, replay, prompt
 searches       advance, calibrate, holdout, retry
 tree           tree, branches
+watch          watch; how a feed comes to a terminal
 steer          pause, resume, idea, answer
 log            log
 screens        report
+dashboard      dashboard
 upkeep         init, schema, gc
 doctor         doctor
 starters       what a first search over code measures, and the files that `init --kind tree` writes for it

@@ -20,6 +20,7 @@ from typing import Any
 from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
+from pipeline.build.activity import ActivityReporter
 from pipeline.build.history import HistoryReporter
 from pipeline.build.project import RunPlan
 from pipeline.build.rehearsal import last_seconds
@@ -296,7 +297,7 @@ def _reporter(
         each.say = ours.remark
     savings = SavingsReporter(followers, isinstance(ours, Console))
     group: list[Reporter] = [savings, *followers, ours]  # the first to listen ends last
-    group += [HistoryReporter(run, savings.seconds) for run in session.plans]
+    group += [*(HistoryReporter(run, savings.seconds) for run in session.plans), ActivityReporter(session.plans)]
     if params["junit"]:
         from pipeline.views.junit import JUnitReporter
 

@@ -1,4 +1,4 @@
-"""The command `doctor`: what this machine can do for a cage, tried and not looked up, with a cure for what it cannot.
+"""The command `doctor`: what this machine has for cages and screens, tried and not looked up, with cures for the rest.
 
 It needs no project.  A line is a row of CHECKS: a name, and a function that says what was found."""
 
@@ -10,8 +10,10 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
@@ -20,6 +22,9 @@ from pipeline.core.cages import AUTO, GRADES, TRUSTED
 from pipeline.machine import grades, kernel
 from pipeline.machine.limits import amount, describe_groups
 from pipeline.machine.load import usable_cpus
+
+# What the commands of these names need, which are extras of the same names; `report` needs nothing.
+SCREENS = {"dashboard": ("starlette", "uvicorn"), "watch": ("textual",)}
 
 
 class Finding(NamedTuple):
@@ -154,6 +159,15 @@ def check_grade(grade: str) -> Finding:
     return Finding(not why, where, why)
 
 
+def check_extra(extra: str, packages: Sequence[str]) -> Finding:
+    """Check that what a screen needs beside the package can be imported."""
+    try:
+        versions = [f"{name} {(import_module(name), version(name))[1]}" for name in packages]
+    except ImportError as error:
+        return Finding(False, "", f"{error.name or error} is missing: pip install 'coppice[{extra}]'")
+    return Finding(True, ", ".join(versions))
+
+
 def check_auto() -> Finding:
     return Finding(None, grades.describe_auto(judged=False))
 
@@ -170,6 +184,7 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
     "Landlock": check_landlock,
     "call filter": check_call_filter,
     "control groups": check_groups,
+    **{f"screen: {name}": lambda name=name: check_extra(name, SCREENS[name]) for name in SCREENS},  # type: ignore[misc]
     **{f"sandbox: {grade}": lambda grade=grade: check_grade(grade) for grade in GRADES},  # type: ignore[misc]
     f"sandbox: {AUTO}": check_auto,
 }
@@ -187,7 +202,7 @@ def _printed(*words: str) -> str:
 class DoctorCommand(AnywhereCommand):
     name = "doctor"
     doc_usage = ""
-    doc_purpose = "say what this machine has for cages, and what would help where it lacks something"
+    doc_purpose = "say what this machine has for cages and screens, and what would help where it lacks something"
     doc_description = (
         "Each line is tried, not looked up. The last ones are the grades of `sandbox:`, and the one that `auto` is"
         " here. Needs no project and changes nothing. Exit code 0 also where something is missing."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,15 +10,17 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
+from pipeline.build.activity import moment_of
+from pipeline.build.history import past_builds
 from pipeline.commands.command import OneRunCommand, option
 from pipeline.commands.selection import ability_of, run_of_word
-from pipeline.core.projection import Json, Moment, Table, as_json
+from pipeline.core.projection import Json, Table, as_json
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
-from pipeline.machine.lock import is_locked
-from pipeline.store.files import read_bytes, write_whole
+from pipeline.screens.feed import page_sources
+from pipeline.store.files import write_whole
 from pipeline.store.steering import SteeringLog
-from pipeline.views.pages.document import MOST_BYTES, SCRIPT, STYLE, Report, Sources, report_document
+from pipeline.views.pages.document import MOST_BYTES, Report, report_document
 
 # Their details are the last to be left out of a file that grows too large.
 WINNERS = ("promoted", "proved", "passed")
@@ -62,8 +63,7 @@ def run_report(run: str, most: int) -> Report:
     """The page of a run as it stands; `most` bytes of it, or with 0 as many as there are."""
     plan = project.load([run], keep=False)[run]
     view = ability_of(plan, kinds.VIEW, "has nothing to show")
-    moment = Moment(is_locked(run), SteeringLog(run).pause(), time.time())
-    projection = view.project(run, plan.targets, moment)
+    projection = view.project(run, plan.targets, moment_of(run, SteeringLog(run), past_builds(run)))
 
     def details() -> Iterator[tuple[str, Sequence[Json]]]:
         rows = [row for block in projection.blocks if isinstance(block, Table) for row in block.rows if row.item]
@@ -72,9 +72,3 @@ def run_report(run: str, most: int) -> Report:
             yield item, [as_json(block) for block in view.details(run, plan.targets, item)]
 
     return report_document(page_sources(), as_json(projection), details(), most)
-
-
-def page_sources() -> Sources:
-    """The script and the style of the page, from the package."""
-    files = (f"{project.PACKAGE}/views/pages/{name}" for name in (SCRIPT, STYLE))
-    return Sources(*(read_bytes(file).decode() for file in files))

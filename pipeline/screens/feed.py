@@ -1,0 +1,355 @@
+"""A run's projection as it changes; in this process, or in one of its own that a server asks.
+
+A process of its own, since a projection of ten thousand evaluations takes a hundred times the memory of its packed
+text, and a server is to stay small while two hundred look on.  It has the lowest priority, rests between projections,
+and ends with its standard input.  To it go lines of JSON (`ask`, and an `id`); from it come frames: a line of JSON that
+says what it is, and so many bytes, packed where they are many.  States of a feed process:
+
+    silent  -> told     the first projection is sent, whole
+    told    -> told     a change is sent; or, when the changes have grown large, again the whole, of the same version
+    told    -> problem  records cannot be read; what was sent stays true of the time before
+    problem -> told     they can
+
+Versions only grow, also from one process to the next.  No value of a variable of the environment that its name calls
+a secret leaves it, nor where the project and its user's files lie."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import stat
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.build.activity import activity_path, moment_of
+from pipeline.build.history import past_builds
+from pipeline.core.projection import Json, as_json, delta
+from pipeline.errors import SpecError, did_you_mean
+from pipeline.machine.redaction import redact_text
+from pipeline.screens.access import STEERED
+from pipeline.store.files import append_all, read_bytes
+from pipeline.store.state import signature
+from pipeline.store.steering import SteeringLog
+from pipeline.views.lines import clean_text
+
+if TYPE_CHECKING:
+    from pipeline.views.pages.document import Sources
+
+LOG_BYTES = 64_000  # of a log at once
+
+
+class RunFeed:
+    """A run of this project as it changes.  SpecError for what is no run, and for records that cannot be read.
+
+    `last`: the projection that was given last."""
+
+    def __init__(self, run: str) -> None:
+        if problem := _no_run(run):
+            raise SpecError(problem)
+        self.run, self.last = run, Json()
+        self._spec, self._steering = project.spec_paths()[run], SteeringLog(run)
+        self._looked: Sequence[Any] | None = None
+        self._named: set[str] = set()  # files that somebody was told of
+        self._watched: Sequence[str] = ()
+        self._read_plan()
+
+    def _read_plan(self) -> None:
+        self._signed = signature(self._spec)
+        self._plan = project.load([self.run])[self.run]
+        self._view = kinds.ability_module(self._plan.kind, kinds.VIEW)
+
+    def now(self) -> Json:
+        """The projection as it stands."""
+        self._watched = self._view.watched(self.run, self._plan.targets)
+        self._looked = self._look()  # before: what changes meanwhile is a change
+        self.last = as_json(
+            self._view.project(self.run, self._plan.targets, self._moment._replace(builds=past_builds(self.run)))
+        )
+        self._name_files(self.last["blocks"])
+        return self.last
+
+    def poll(self) -> Json:
+        """Tell what has changed since the last time; it costs a stat a file when nothing has."""
+        if self._look() == self._looked:
+            return {}
+        before = self.last
+        return delta(before, self.now())
+
+    def _look(self) -> Sequence[Any]:
+        """All that a projection depends on, as far as it can be told without reading it."""
+        self._moment = moment_of(self.run, self._steering)
+        if signature(self._spec) != self._signed:
+            try:
+                self._read_plan()
+            except SpecError:  # under edit: the plan before is still that of what is recorded
+                self._signed = signature(self._spec)
+        known = (self._moment.is_building, self._moment.pause, self._moment.running)
+        return [*known, self._signed, signature(activity_path(self.run)), *map(signature, self._watched)]
+
+    def details(self, item: str) -> list[Json]:
+        """The blocks of an item; SpecError when there is none."""
+        blocks = [as_json(block) for block in self._view.details(self.run, self._plan.targets, item)]
+        self._name_files(blocks)
+        return blocks
+
+    def _name_files(self, blocks: Sequence[Json]) -> None:
+        self._named |= {block["path"] for block in blocks if block.get("path")}
+
+    def log(self, path: str, start: int | None = None) -> Json:
+        """Read a log from a byte on, or its end; of files that a block has named, below runs/, and of no others.
+
+        `next`: where to go on; the text ends with a line, if there is one."""
+        inside, real = os.path.realpath("runs"), os.path.realpath(path)
+        if path not in self._named or os.path.commonpath([inside, real]) != inside:
+            raise SpecError("nothing that is shown has this log")
+        try:
+            fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise SpecError(f"this log cannot be read: {error.strerror}") from error
+        with open(fd, "rb", buffering=0) as file:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise SpecError("nothing that is shown has this log")
+            first = max(0, status.st_size - LOG_BYTES) if start is None else start if start <= status.st_size else 0
+            file.seek(first)
+            text = file.read(LOG_BYTES)
+        text = text[: text.rfind(b"\n") + 1] or text
+        return {"text": clean_text(text.decode(errors="replace")), "next": first + len(text), "size": status.st_size}
+
+    def page(self) -> tuple[str, str]:
+        """The page that follows this run, and what it may load and run."""
+        from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
+
+        sources, can = page_sources(), STEERED if self._plan.kind in kinds.STEER.kinds else ()
+        page = live_document(sources, self.last or self.now(), f"/api/runs/{self.run}", can)
+        return page, content_policy(sources, is_live=True)
+
+
+def page_sources() -> Sources:
+    """The script and the style of a page, from the package."""
+    from pipeline.views.pages.document import SCRIPT, STYLE, Sources
+
+    files = (f"{project.PACKAGE}/views/pages/{name}" for name in (SCRIPT, STYLE))
+    return Sources(*(read_bytes(file).decode() for file in files))
+
+
+def _no_run(run: str) -> str:
+    """Say what is wrong with the name of a run; an empty one stands for the whole project."""
+    try:
+        specs = project.spec_paths()
+    except SpecError as error:
+        return str(error)
+    return f"'{run}' is no run{did_you_mean(run, specs)}" if run and run not in specs else ""
+
+
+# --- Of the whole project.
+
+_KINDS: dict[str, tuple[int, str]] = {}
+
+
+def run_list() -> list[Json]:
+    """The runs of this project, each with its last build; a spec with a mistake has it as `problem`."""
+    return [_run_row(run, spec) for run, spec in project.spec_paths().items()]
+
+
+def _run_row(run: str, spec: str) -> Json:
+    row: Json = {"run": run, "spec": spec, "kind": None, "problem": ""}
+    try:
+        if _KINDS.get(spec, (0, ""))[0] != signature(spec):
+            _KINDS[spec] = signature(spec), kinds.kind_of(project.parse_spec(spec))
+        row["kind"] = _KINDS[spec][1]
+    except SpecError as error:
+        row["problem"] = str(error)
+    builds = past_builds(run)
+    moment = moment_of(run, SteeringLog(run))
+    last = {name: getattr(builds[-1], name) for name in ("number", "at", "seconds", "stopped", "counts")}
+    last_build = last if builds else None
+    return row | {"building": moment.is_building, "paused": moment.pause is not None, "last": last_build}
+
+
+def ledger_stats() -> Json:
+    """Tell what the ledgers of this project have, each as `coppice stats --json` tells it."""
+    from pipeline.ledger.sqlite.ledger import LedgerReader  # here: few projects have one
+
+    found = {row["run"]: row["spec"] for row in run_list() if row["kind"] in kinds.PROVE.kinds}
+    ledgers = sorted({project.read_spec(run, spec).ledger for run, spec in found.items()})
+    stats = []
+    for ledger in filter(os.path.exists, ledgers):
+        with closing(LedgerReader(ledger)) as reader:
+            stats.append({"ledger": ledger, **asdict(reader.stats())})
+    return {"ledgers": stats}
+
+
+# --- A process of its own.
+
+LOOK_SECONDS, PROBLEM_SECONDS, IDLE_SECONDS = 0.2, 2.0, 60.0  # between looks; after one that failed; of no run
+REST = 3  # times as long as it took to project
+PACKED_BYTES = 4000  # a text is packed from so many bytes on
+FOLDED_PART, FOLDED_BYTES = 4, 64_000  # changes of so large a part of the whole, and no less, are folded into it
+_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
+_SHORTEST_SECRET = 8
+
+
+class Discretion:
+    """Takes out of texts what nobody who looks at a run needs: secrets of the environment, and where files lie."""
+
+    def __init__(self, environ: Mapping[str, str], folder: str) -> None:
+        named = {name: value for name, value in environ.items() if _SECRET_NAME.search(name)}
+        self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
+        home = environ.get("HOME", "").rstrip("/")
+        self._places = [(f"{folder.rstrip('/')}/", "")] + [(f"{home}/", "~/")] * bool(home)
+
+    def clean(self, text: str) -> str:
+        for place, word in self._places:
+            text = text.replace(place, word)
+        return redact_text(text, self._secrets) if self._secrets else text
+
+
+def frame(facts: Mapping[str, Any], text: str = "") -> bytes:
+    """A frame: a line of JSON, and the text, packed where it is long."""
+    content = text.encode()
+    packed = len(content) >= PACKED_BYTES
+    if packed:
+        content = zlib.compress(content, 6, 31)  # as gzip, so that a browser can take it as it is
+    return json.dumps({**facts, "packed": packed, "size": len(content)}).encode() + b"\n" + content
+
+
+class FeedDesk:
+    """The process of a run's feed; without a run, of the project.  `send` has frames, `ask` is asked."""
+
+    def __init__(self, run: str, send: Callable[[bytes], object], discretion: Discretion) -> None:
+        self._run, self._send, self._discretion = run, send, discretion
+        self._version = int(time.time() * 1000)  # later than any of a process before
+        self._problem, self._sent, self._whole = "", 0, 0
+        self._next_look = 0.0
+
+    @cached_property
+    def feed(self) -> RunFeed:
+        return RunFeed(self._run)
+
+    def look(self, now: float) -> float:
+        """Send what has changed, if it is time; the seconds until it is time again."""
+        if not self._run:
+            return IDLE_SECONDS
+        if now >= self._next_look:
+            began, pause = time.process_time(), LOOK_SECONDS
+            try:
+                frames = [*self._new_frames()]
+                self._problem = ""
+            except (SpecError, OSError) as error:
+                frames, pause = [*self._problem_frames(str(error))], PROBLEM_SECONDS
+            for each in frames:
+                self._send(each)
+            self._next_look = now + max(pause, REST * (time.process_time() - began))
+        return max(0.0, self._next_look - now)
+
+    def _problem_frames(self, problem: str) -> Iterator[bytes]:
+        if problem != self._problem:
+            self._problem = problem
+            yield frame({"is": "problem"}, self._discretion.clean(problem))
+
+    def _new_frames(self) -> Iterator[bytes]:
+        """Frames of what has changed; or, at first and when the changes have grown large, the whole."""
+        if not self._sent:
+            self.feed.now()
+            self._version += 1
+            yield self._whole_frame()
+        elif change := self.feed.poll():
+            self._version += 1
+            text = self._text(change)
+            self._sent += len(text)
+            yield self._state_frame("delta", text)
+            if self._sent - self._whole > max(FOLDED_BYTES, self._whole // FOLDED_PART):
+                yield self._whole_frame()
+
+    def _whole_frame(self) -> bytes:
+        text = self._text(self.feed.last)
+        self._whole = self._sent = len(text)
+        return self._state_frame("projection", text)
+
+    def fold(self) -> Json:
+        """Send the whole again, as it was told by changes: who asks for it once need not ask for them."""
+        if self._sent:
+            self._send(self._whole_frame())
+        return {}
+
+    def _state_frame(self, what: str, text: str) -> bytes:
+        return frame({"is": what, "version": self._version, "state": self.feed.last["state"]["word"]}, text)
+
+    def _text(self, value: Any) -> str:
+        return self._discretion.clean(json.dumps(value, separators=(",", ":"), allow_nan=False))
+
+    def answer(self, question: Mapping[str, Any]) -> None:
+        """Answer a question; what is wrong with it goes to whoever asked."""
+        facts: Json = {"is": "answer", "id": question["id"], "status": 200}
+        try:
+            if question["ask"] == "page":
+                text, facts["policy"] = self.feed.page()
+                text = self._discretion.clean(text)
+            else:
+                text = self._text(_ANSWERS[question["ask"]](self, question))
+        except (SpecError, OSError) as error:
+            facts["status"], text = 404, self._discretion.clean(str(error))
+        self._send(frame(facts, text))
+
+
+_ANSWERS: Mapping[str, Callable[[FeedDesk, Mapping[str, Any]], Any]] = {
+    "fold": lambda desk, question: desk.fold(),
+    "details": lambda desk, question: desk.feed.details(question["item"]),
+    "log": lambda desk, question: desk.feed.log(question["path"], question["start"]),
+    "runs": lambda desk, question: run_list(),
+    "stats": lambda desk, question: ledger_stats(),
+}
+
+
+def questions(fd: int, wait: Callable[[], float]) -> Iterator[list[Json]]:
+    """The questions on a pipe, until it is closed; an empty list whenever `wait` seconds have passed without any."""
+    rest = b""
+    while True:
+        lines: list[bytes] = []
+        if select.select([fd], [], [], wait())[0]:
+            if not (chunk := os.read(fd, 65536)):
+                return
+            *lines, rest = (rest + chunk).split(b"\n")
+        yield [json.loads(line) for line in lines]
+
+
+def main(words: Sequence[str]) -> int:
+    """Serve as the process of the run that the words name."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us closes our standard input
+    os.nice(19)
+    pipe = os.dup(1)
+    os.dup2(2, 1)  # whatever is printed is no frame
+    discretion = Discretion(os.environ, os.getcwd())
+    with suppress(BrokenPipeError), open(pipe, "wb", buffering=0) as out:  # nobody is left to hear it
+        if problem := _no_run(words[0]):
+            append_all(out.fileno(), frame({"is": "problem"}, problem))
+            return 1
+        desk = FeedDesk(words[0], lambda content: append_all(out.fileno(), content), discretion)
+        for asked in questions(0, lambda: desk.look(time.monotonic())):
+            for question in asked:
+                desk.answer(question)
+    return 0
+
+
+def feed_command(run: str) -> list[str]:
+    """The command that serves a run's feed; the project's own files are nothing that it imports."""
+    return module_command("pipeline.screens.feed", run)
+
+
+def module_command(module: str, *words: str) -> list[str]:
+    """A command that runs `main` of a module of this package, with words, in the Python that runs us."""
+    place = os.path.dirname(project.PACKAGE)
+    start = f"import sys; sys.path.insert(0, {place!r}); from {module} import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-P", "-c", start, *words]

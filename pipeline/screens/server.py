@@ -1,0 +1,457 @@
+"""The server of `coppice dashboard`: pages, JSON, events and steering of the runs of one project.
+
+Every request passes `access` before anything is done for it.  What reads is answered by the process of a run
+(`stream`); what steers runs the very command that a person would type.  A connection that does not come to the point,
+or takes nothing off, is ended.  Nothing of a project is read in this process, so that it stays small."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+import signal
+import socket
+import sys
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import uvicorn
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as WebRequest
+from starlette.responses import Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pipeline.core.projection import Json
+from pipeline.screens import access
+from pipeline.screens.access import Rejection, Request, Route, Site, security_headers
+from pipeline.screens.feed import module_command
+from pipeline.screens.stream import (
+    PIECE,
+    EventResponse,
+    FeedAnswer,
+    FeedEnded,
+    FeedFrame,
+    FollowedRun,
+    PieceResponse,
+    loop_time,
+    packed_response,
+    since_pieces,
+)
+
+IDLE_SECONDS = 60.0
+HEADER_SECONDS, BODY_SECONDS, STEER_SECONDS = 5.0, 20.0, 120.0
+MOST_BODY = 1_000_000  # bytes
+MOST_CLIENTS, MOST_FEEDS = 400, 12
+
+
+def json_response(record: Any, headers: Mapping[str, str] = {}) -> Response:
+    return Response(json.dumps(record), 200, {**security_headers(), "content-type": "application/json", **headers})
+
+
+def refusal_response(refusal: Rejection) -> Response:
+    """A refusal in words; they are ours, and nothing of the request is in them."""
+    return Response(
+        f"{refusal.why}\n", refusal.status, {**security_headers(), "content-type": "text/plain; charset=utf-8"}
+    )
+
+
+# --- Pages of our own: the door for who has only the link, and the list of runs.
+
+_STYLE = """
+:root { color-scheme: light dark; } body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+padding: 0 1rem; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top;
+padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; }
+"""
+# The token comes behind the `#`, which no browser sends to anybody; it is kept for this tab, the cookie for others.
+_DOOR = """
+const words = new URLSearchParams(location.hash.slice(1));
+const token = words.get("token") || sessionStorage.getItem("coppice-token");
+words.delete("token");
+const say = (text) => (document.getElementById("say").textContent = text);
+const go = () => {
+  history.replaceState(null, "", location.pathname + (String(words) && `#${words}`));
+  location.reload();
+};
+const asked = token
+  ? fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } })
+  : fetch("/api/session");
+asked.then((answer) => {
+  if (!answer.ok) return say("Open the link that coppice dashboard printed: it has the token of this server.");
+  if (token) sessionStorage.setItem("coppice-token", token);
+  return go();
+}, () => say("The server does not answer."));
+"""
+_LIST = """
+const node = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text, ...more });
+const words = new URLSearchParams(location.hash.slice(1));
+if (words.get("token")) {
+  sessionStorage.setItem("coppice-token", words.get("token"));
+  history.replaceState(null, "", "/");
+}
+const time = (seconds) => new Date(seconds * 1000).toLocaleString();
+const state = (run) =>
+  run.problem || [run.building ? "a build goes on" : "no build goes on", ...(run.paused ? ["paused"] : [])].join(", ");
+async function show() {
+  try {
+    const answer = await fetch("/api/runs", { cache: "no-store" });
+    if (answer.status === 401) return location.reload();
+    const rows = (await answer.json()).map((run) => {
+      const row = node("tr", "");
+      const name = node("td", "");
+      name.append(node("a", run.run, { href: `/runs/${encodeURIComponent(run.run)}` }));
+      const cells = [run.kind || "-", state(run), run.last ? time(run.last.at) : "-"];
+      row.append(name, ...cells.map((text) => node("td", text)));
+      return row;
+    });
+    document.getElementById("runs").replaceChildren(...rows);
+    document.getElementById("say").textContent = rows.length ? "" : "There is no run yet.";
+  } catch {
+    document.getElementById("say").textContent = "The server does not answer; this is the last that was heard.";
+  }
+  setTimeout(show, 5000);
+}
+show();
+"""
+
+
+def own_page(title: str, body: str, script: str) -> tuple[bytes, str]:
+    """A page of ours, and the policy by which nothing but its own script and style is run."""
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (script, _STYLE)]
+    policy = f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; connect-src 'self'"
+    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+    look = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    html = (
+        f'{head}{look}<main><h1>{title}</h1>{body}<p id="say" role="status"></p></main><script>{script}</script></html>'
+    )
+    return html.encode(), policy
+
+
+_HEADS = "".join(f"<th>{word}</th>" for word in ("run", "kind", "state", "last build"))
+DOOR = own_page("Coppice", "<noscript>This page needs JavaScript.</noscript>", _DOOR)
+RUN_LIST = own_page("Runs", f'<table><thead><tr>{_HEADS}</tr></thead><tbody id="runs"></tbody></table>', _LIST)
+
+
+def page_response(page: tuple[bytes, str], status: int = 200) -> Response:
+    return Response(page[0], status, {**security_headers(page[1]), "content-type": "text/html; charset=utf-8"})
+
+
+# --- The application.
+
+
+class Dashboard:
+    """The application that a server runs.  `run`: the one that `/` shows; without one it lists all."""
+
+    def __init__(self, site: Site, run: str = "") -> None:
+        self.site, self._run = site, run
+        self._runs: dict[str, FollowedRun] = {}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope["method"], scope["raw_path"], scope["query_string"], scope["headers"])
+        route = access.admit(request, self.site)
+        response = (
+            await self._refuse(route, request)
+            if isinstance(route, Rejection)
+            else await self._answer(route, WebRequest(scope, receive))
+        )
+        await response(scope, receive, send)
+
+    async def _refuse(self, refusal: Rejection, request: Request) -> Response:
+        wants_page = request.method == "GET" and not request.path.startswith(b"/api")
+        return page_response(DOOR, 401) if refusal.status == 401 and wants_page else refusal_response(refusal)
+
+    async def _answer(self, route: Route, request: WebRequest) -> Response:
+        try:
+            return await _HANDLERS[route.name](self, route, request)
+        except FeedEnded as error:
+            return refusal_response(Rejection(404 if error.is_known else 503, str(error)))
+
+    async def _page(self, route: Route, request: WebRequest) -> Response:
+        run = route.words[0] if route.name == access.RUN_PAGE else self._run
+        if not run:
+            return page_response(RUN_LIST)
+        asked = await (await self._follow(run)).ask("page")
+        kind = {"content-type": "text/html; charset=utf-8"}
+        return self._packed(
+            request, asked, {**security_headers(asked.facts.get("policy", "default-src 'none'")), **kind}
+        )
+
+    async def _open_session(self, route: Route, request: WebRequest) -> Response:
+        """The cookie by which the browser may read: for this host, and never sent along from pages of other hosts."""
+        cookie = f"{self.site.cookie_name}={self.site.reading_key}; Path=/; HttpOnly; SameSite=Strict"
+        return json_response({"session": "open"}, {"set-cookie": cookie})
+
+    async def _session(self, route: Route, request: WebRequest) -> Response:
+        return json_response({"session": "open"})
+
+    async def _health(self, route: Route, request: WebRequest) -> Response:
+        return json_response({"status": "ok"})
+
+    async def _marketplace(self, route: Route, request: WebRequest) -> Response:
+        return json_response({"tickets": [], "note": "there is no marketplace for lemmas yet"})
+
+    async def _of_project(self, route: Route, request: WebRequest) -> Response:
+        return self._packed(request, await (await self._follow("")).ask(route.name), _JSON)
+
+    async def _projection(self, route: Route, request: WebRequest) -> Response:
+        """The projection; with `since`, what makes that of a version the one of now."""
+        run = await self._ready(route.words[0])
+        if "since" in route.query:
+            version = route.query["since"]
+            return PieceResponse(since_pieces(run.since(int(version) if version.isdecimal() else 0)), _JSON)
+        if run.changes and run.whole is not None and run.changes[-1].version > run.whole.version:
+            await run.ask("fold")
+        assert run.whole is not None
+        return packed_response(
+            run.whole, {**_JSON, "x-coppice-version": f"{run.whole.version}"}, _takes_packed(request)
+        )
+
+    async def _details(self, route: Route, request: WebRequest) -> Response:
+        run = await self._ready(route.words[0])
+        return self._packed(request, await run.ask("details", item=route.words[1]), _JSON)
+
+    async def _log(self, route: Route, request: WebRequest) -> Response:
+        run, start = await self._ready(route.words[0]), route.query.get("from", "")
+        where = {"path": route.query.get("path", ""), "start": int(start) if start.isdecimal() else None}
+        return self._packed(request, await run.ask("log", **where), _JSON)
+
+    async def _events(self, route: Route, request: WebRequest) -> Response:
+        version = request.headers.get("last-event-id", "") or route.query.get("since", "")
+        run = await self._ready(route.words[0])
+        return EventResponse(run, int(version) if version.isdecimal() else 0)
+
+    async def _steer(self, route: Route, request: WebRequest) -> Response:
+        """Run the command that steers, as a person would."""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                words = await _json_body(request)
+        except TimeoutError:
+            return refusal_response(Rejection(408, "the rest of the request did not come"))
+        except (ValueError, ClientDisconnect) as error:
+            return refusal_response(Rejection(413 if isinstance(error, TooLong) else 400, str(error)))
+        run, what = route.words[0], route.words[-1]
+        command, text = steer_command(what, run, words)
+        if not command:
+            return refusal_response(Rejection(400, text))
+        ended = await _run_command(command, text)
+        return json_response({"said": ended.out}) if ended.code == 0 else refusal_response(Rejection(409, ended.err))
+
+    def _packed(self, request: WebRequest, answer: FeedAnswer, headers: Mapping[str, str]) -> Response:
+        status = answer.facts["status"]
+        if status != 200:
+            return refusal_response(Rejection(status, answer.content.decode()))
+        return packed_response(FeedFrame(0, answer.facts["packed"], answer.content), headers, _takes_packed(request))
+
+    async def _ready(self, name: str) -> FollowedRun:
+        run = await self._follow(name)
+        await run.ready()
+        return run
+
+    async def _follow(self, name: str) -> FollowedRun:
+        run = self._runs.get(name)
+        if run is None or run.is_over:
+            if len(self._runs) >= MOST_FEEDS:
+                await self._end_idle(0.0)
+            if len(self._runs) >= MOST_FEEDS:
+                raise FeedEnded(f"{MOST_FEEDS} runs are looked at already; close one")
+            run = self._runs[name] = FollowedRun(name)
+        return run
+
+    async def end_idle(self) -> None:
+        """End, again and again, the processes of runs that nobody looks at any more."""
+        while True:
+            await asyncio.sleep(IDLE_SECONDS / 10)
+            await self._end_idle(IDLE_SECONDS)
+
+    async def _end_idle(self, seconds: float) -> None:
+        for name, run in [*self._runs.items()]:
+            if run.is_over or (not run.followers and loop_time() - run.asked > seconds):
+                del self._runs[name]
+                await run.close()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(run.close() for run in self._runs.values()))
+
+
+_JSON = {**security_headers(), "content-type": "application/json"}
+_HANDLERS: Mapping[str, Callable[[Dashboard, Route, WebRequest], Awaitable[Response]]] = {
+    access.PAGE: Dashboard._page,
+    access.RUN_PAGE: Dashboard._page,
+    access.SESSION: Dashboard._session,
+    access.OPEN_SESSION: Dashboard._open_session,
+    access.HEALTH: Dashboard._health,
+    access.STATS: Dashboard._of_project,
+    access.RUNS: Dashboard._of_project,
+    access.MARKETPLACE: Dashboard._marketplace,
+    access.PROJECTION: Dashboard._projection,
+    access.DETAILS: Dashboard._details,
+    access.EVENTS: Dashboard._events,
+    access.LOG: Dashboard._log,
+    access.STEER: Dashboard._steer,
+}
+
+
+def _takes_packed(request: WebRequest) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
+# --- Steering.
+
+
+class TooLong(ValueError):
+    """Rejection of a body that is longer than anything one would write."""
+
+
+async def _json_body(request: WebRequest) -> Json:
+    """The mapping of strings that a request brings; nothing stands for an empty one."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content = b""
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > MOST_BODY:
+            raise TooLong(f"more than {MOST_BODY} bytes")
+    if not content:
+        return {}
+    if kind != "application/json":
+        raise ValueError("the content has to be application/json")
+    try:
+        words = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the content is no JSON") from error
+    if not isinstance(words, dict) or not all(isinstance(value, str) for value in words.values()):
+        raise ValueError("the content has to be a mapping of texts")
+    return words
+
+
+_PLACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.]{0,40}")
+
+
+def steer_command(what: str, run: str, words: Mapping[str, str]) -> tuple[list[str], str]:
+    """The command that does it, and its standard input; without a command, what is wrong."""
+    place = words.get("where", "") if what == "idea" else words.get("slot", "")
+    known = {"idea": {"text", "where"}, "answer": {"text", "slot"}}.get(what, set())
+    if unknown := sorted({*words} - known):
+        return [], f"{what} takes no {', '.join(unknown)[:100]!r}"
+    if place and not _PLACE.fullmatch(place):
+        return [], "a depth is a number, a node is like d1.n0 and a slot like d0.n0.i2"
+    if what == "answer" and not place:
+        return [], "answer: name the slot"
+    where = ["--depth" if place.isdecimal() else "--node", place] if place else []
+    command = {"idea": ["idea", run, "-", *where], "answer": ["answer", run, place, "-"]}.get(what, [what, run])
+    return command, words.get("text", "")
+
+
+class CommandEnd(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+async def _run_command(words: Sequence[str], text: str) -> CommandEnd:
+    """Run a command of `coppice` and hear what it says."""
+    pipe = asyncio.subprocess.PIPE
+    command = module_command("pipeline.commands.main", *words)
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, process_group=0)
+    try:
+        async with asyncio.timeout(STEER_SECONDS):
+            out, err = await process.communicate(text.encode(errors="replace"))
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return CommandEnd(1, "", f"`coppice {words[0]}` took more than {STEER_SECONDS:g} s")
+    said = [content.decode(errors="replace").strip() for content in (out, err)]
+    return CommandEnd(process.returncode or 0, said[0], said[1].removeprefix("coppice: ")[:2000])
+
+
+# --- The server.
+
+
+class PatientProtocol(H11Protocol):
+    """Connection that is ended when no whole request has come within HEADER_SECONDS, the first one or the next.
+
+    uvicorn waits for ever for the end of a header that has begun."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=2 * PIECE)
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        self._wait_for_request()
+
+    def _wait_for_request(self) -> None:
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if getattr(self.cycle, "response_complete", True):  # there is no cycle before the first request
+            self.transport.abort()
+
+    def on_response_complete(self) -> None:
+        self._deadline.cancel()
+        super().on_response_complete()
+        self._wait_for_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+
+class DashboardServer(uvicorn.Server):
+    """Server that ends with a signal, in order and at once: no stream is waited for."""
+
+    def __init__(self, config: uvicorn.Config, dashboard: Dashboard) -> None:
+        super().__init__(config)
+        self._dashboard = dashboard
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._idle = asyncio.create_task(self._dashboard.end_idle())
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._idle.cancel()
+        await self._dashboard.close()
+        await super().shutdown(sockets)
+
+
+def link(site: Site) -> str:
+    """The link that opens a dashboard; what stands behind the `#` is sent to nobody."""
+    host = f"[{site.name}]" if ":" in site.name else site.name
+    return f"http://{host}:{site.port}/#token={site.token}"
+
+
+def main(words: Sequence[str]) -> int:
+    """Serve at the socket that is open already: its number, the host it was asked for, and the run if there is one."""
+    listening = socket.socket(fileno=int(words[0]))
+    port = listening.getsockname()[1]
+    site = Site(port, secrets.token_urlsafe(32), not access.is_loopback(words[1]), words[1])
+    dashboard = Dashboard(site, words[2])
+    config = uvicorn.Config(
+        dashboard,
+        http=PatientProtocol,
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        interface="asgi3",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=MOST_CLIENTS,
+        timeout_keep_alive=int(HEADER_SECONDS),
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=2 * access.MOST_HEADERS,
+    )
+    print(f"{link(site)}\nCtrl-C ends it; whoever has the link can look, and steer.", flush=True)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(DashboardServer(config, dashboard).serve([listening]))
+    sys.stdout.write("ended\n")
+    return 0
