@@ -71,6 +71,7 @@ keys      all by keyboard */
   const run = { projection: null, details: new Map(), packed: null };
   const place = { item: "", view: "", tables: new Map() };
   const tables = new Map(); // by the names of their blocks: a Table each, of those that are drawn
+  const drawn = new Map(); // by their names: the blocks that stand there
   let active = ""; // the table that keys move in
 
   const blockOf = (name) => run.projection.blocks.find((block) => block.name === name);
@@ -177,6 +178,7 @@ keys      all by keyboard */
       reportError(error);
     }
     if (scope === "of") {
+      drawn.set(block.name, block);
       const whole = place.view === block.name;
       const link = { class: "grow", href: linkTo(place.item, whole ? "" : block.name), "data-view": whole ? "" : block.name };
       head.append(node("a", link, node("span", { "aria-hidden": "true" }, whole ? "⤡" : "⤢"), hidden(whole ? "all blocks" : `${block.title} alone`)));
@@ -818,10 +820,11 @@ keys      all by keyboard */
     const bar = node("header", {}, heading, statusChip(found?.row.status), node("span", { class: "fill" }), step(-1), step(1), copyButton(location.href, "Copy a link to this"), button("close", close, { class: "quiet" }));
     const scrolled = drawer.dataset.item === item ? drawer.scrollTop : 0;
     drawer.dataset.item = item;
+    const hadFocus = drawer.contains(document.activeElement);
     drawer.replaceChildren(bar, facts, body);
     drawer.hidden = false;
     document.documentElement.classList.add("drawn");
-    if (focus) drawer.focus({ preventScroll: true });
+    if (focus || hadFocus) drawer.focus({ preventScroll: true });
     say(`${item}${found?.row.status ? `, ${found.row.status}` : ""}`);
     const drawn = await detailBlocks(item, found);
     if (place.item !== item) return; // another one was opened meanwhile
@@ -883,6 +886,7 @@ keys      all by keyboard */
     const shown = blocks.filter((block) => !place.view || block.name === place.view);
     const turn = (drawBlocks.turn = {});
     tables.clear();
+    drawn.clear();
     byId("blocks").classList.toggle("alone", Boolean(place.view));
     drawNav();
     const cards = [];
@@ -905,27 +909,36 @@ keys      all by keyboard */
     if (position >= 0 && table.sight.item !== place.item) table.go(position, false);
   }
 
-  /** Take another projection, and draw what is different in it. */
+  /** Take another projection, and draw what is different in it from what stands there. */
   async function take(projection) {
     const before = run.projection;
     run.projection = projection;
+    run.details.clear();
     drawHeader();
+    const rowIn = (of) => JSON.stringify(of.blocks.flatMap((block) => block.rows || []).find((row) => row.item === place.item));
+    if (place.item && rowIn(before) !== rowIn(projection)) drawDrawer(false);
     const names = (of) => of.blocks.map((block) => block.name).join();
     if (names(before) !== names(projection)) return drawBlocks();
+    const turn = (drawBlocks.turn = {});
     for (const block of projection.blocks) {
-      const old = before.blocks.find((each) => each.name === block.name);
       const card = document.querySelector(`#blocks [data-block="${CSS.escape(block.name)}"]`);
-      if (old === block || !card) continue;
+      if (!card || drawn.get(block.name) === block) continue;
       await nextTask();
-      const table = tables.get(block.name);
-      const isSame = (key) => JSON.stringify(old[key]) === JSON.stringify(block[key]);
-      if (table && block.rows.length && isSame("columns") && isSame("sentence") && isSame("title") && table.hasStatus === block.rows.some((row) => row.status)) table.update(block);
-      else card.replaceWith(drawBlock(block, "of"));
+      if (drawBlocks.turn !== turn) return undefined; // there is a later one, which draws this too
+      if (!updateTable(block)) card.replaceWith(drawBlock(block, "of"));
     }
-    const [was, is] = [before, projection].map((of) => of.blocks.flatMap((block) => block.rows || []).find((row) => row.item && row.item === place.item));
-    run.details.clear();
-    if (place.item && was !== is) drawDrawer(false);
     return undefined;
+  }
+
+  /** Put other rows into a table that stands there, if it is like that one in all else. */
+  function updateTable(block) {
+    const [table, old] = [tables.get(block.name), drawn.get(block.name)];
+    const hasStatus = (rows) => rows.some((row) => row.status);
+    const rest = ({ rows, ...others }) => JSON.stringify([others, hasStatus(rows), rows.some((row) => row.depth)]);
+    if (!table || !block.rows.length || rest(old) !== rest(block)) return false;
+    table.update(block);
+    drawn.set(block.name, block);
+    return true;
   }
 
   // --- Theme: that of the system, until somebody chooses.
@@ -950,7 +963,8 @@ keys      all by keyboard */
   // --- Live: events of the server, or asking it every few seconds.
 
   const POLL = 5000;
-  const link = { word: "", token: "" };
+  const LOST = "connection lost; this is the last that was heard";
+  const link = { word: "", token: "", version: 0 };
 
   function showLink() {
     const shown = byId("link-state");
@@ -964,34 +978,45 @@ keys      all by keyboard */
     return answer.json();
   }
 
+  function setLink(word) {
+    link.word = word;
+    showLink();
+  }
+
+  const TAKERS = {
+    projection: (data) => take(data),
+    delta: (data) => take(applyDelta(run.projection, data)),
+  };
+
   function follow() {
     const source = new EventSource(`${data.live.base}/events`);
-    const setLink = (word) => {
-      link.word = word;
-      showLink();
-    };
+    for (const [name, taker] of Object.entries(TAKERS)) {
+      source.addEventListener(name, (event) => {
+        link.version = event.lastEventId || link.version;
+        setLink("");
+        taker(JSON.parse(event.data));
+      });
+    }
+    source.addEventListener("problem", (event) => setLink(`its records cannot be read: ${JSON.parse(event.data)}`));
     source.addEventListener("open", () => setLink(""));
-    source.addEventListener("projection", (event) => take(JSON.parse(event.data)));
-    source.addEventListener("delta", (event) => take(applyDelta(run.projection, JSON.parse(event.data))));
-    source.addEventListener("done", () => {
-      source.close();
-      setLink("");
-    });
     source.addEventListener("error", () => {
-      setLink("connection lost; this is the last that was heard");
-      if (source.readyState === EventSource.CLOSED) poll(setLink);
+      setLink(LOST);
+      if (source.readyState === EventSource.CLOSED) poll();
     });
   }
 
   /** Ask again and again, where events do not come through. */
-  async function poll(setLink) {
+  async function poll() {
     try {
-      await take(await ask(""));
+      for (const { event, version, data: told } of await ask(`?since=${link.version}`)) {
+        link.version = version;
+        TAKERS[event](told);
+      }
       setLink("asked every 5 s");
     } catch (error) {
-      setLink(`connection lost (${error.message}); this is the last that was heard`);
+      setLink(`${LOST} (${error.message})`);
     }
-    setTimeout(() => poll(setLink), POLL);
+    setTimeout(poll, POLL);
   }
 
   /** A button that shows what is added to a log, as long as it is pressed. */
