@@ -101,7 +101,7 @@ def test_the_policy_lets_only_our_script_and_style_run() -> None:
     projection = as_json(every_kind()[0])
     page = live_document(SOURCES, projection, "/api/runs/every")
     policy = content_policy(SOURCES, is_live=True)
-    assert f'content="{policy}"' in page
+    assert f'content="{policy}; base-uri' in page
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "connect-src" not in content_policy(SOURCES)
