@@ -47,9 +47,8 @@ MEANING = (
     "have recorded; what an edit since then has made stale is told by `coppice plan`."
 )
 # How the records of a target stand, by words of STATUSES.
-RUNNING, FAILED, OUT, RECALLED, MADE, LEFT_OUT, OPEN = (
-    *("running", "failed", "waiting", "recalled", "done", "skipped", "open"),
-)
+RUNNING, FAILED, OUT, RECALLED = "running", "failed", "waiting", "recalled"
+MADE, LEFT_OUT, OPEN = "done", "skipped", "open"
 CHART_STATUS = {MADE: outcome.FRESH, RECALLED: outcome.FRESH, FAILED: outcome.FAILED, LEFT_OUT: outcome.IGNORED}
 MOST_DRAWN, MOST_SHOWN, LOG_BYTES = 80, 40, 8000
 
