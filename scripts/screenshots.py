@@ -25,7 +25,7 @@ PICTURES: tuple[tuple[str, str, Literal["light", "dark"]], ...] = (
     ("tree-dark", "", "dark"),
     ("idea-dark", "#item=d0.n0.i0", "dark"),
 )
-# The pixels of a picture by the numbers of their colours, which are rounded until there are no more than 256.
+# The pixels of a picture by the numbers of their colours: of the 256 that are most frequent, the nearest.
 PALETTE = """async (url) => {
   const image = Object.assign(new Image(), { src: url });
   await image.decode();
@@ -33,19 +33,20 @@ PALETTE = """async (url) => {
   const context = canvas.getContext("2d");
   context.drawImage(image, 0, 0);
   const { data } = context.getImageData(0, 0, image.width, image.height);
-  for (const step of [1, 3, 5, 9, 15, 17, 29, 51]) {
-    const round = (value) => Math.min(255, Math.round(value / step) * step);
-    const numbers = new Map();
-    let pixels = "";
-    for (let at = 0; at < data.length && numbers.size <= 256; at += 4) {
-      const colour = (round(data[at]) << 16) | (round(data[at + 1]) << 8) | round(data[at + 2]);
-      if (!numbers.has(colour)) numbers.set(colour, numbers.size);
-      pixels += String.fromCharCode(numbers.get(colour) & 255);
-    }
-    if (numbers.size <= 256) {
-      return { width: image.width, height: image.height, colours: [...numbers.keys()], pixels: btoa(pixels) };
-    }
-  }
+  const counts = new Map();
+  const all = Array.from({ length: data.length / 4 }, (_, at) => {
+    const colour = (data[4 * at] << 16) | (data[4 * at + 1] << 8) | data[4 * at + 2];
+    counts.set(colour, (counts.get(colour) || 0) + 1);
+    return colour;
+  });
+  const colours = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, 256);
+  const parts = (colour) => [colour >> 16, (colour >> 8) & 255, colour & 255];
+  const apart = (a, b) => parts(a).reduce((sum, part, at) => sum + (part - parts(b)[at]) ** 2, 0);
+  const nearest = (colour) =>
+    colours.reduce((best, each, at) => (apart(each, colour) < apart(colours[best], colour) ? at : best), 0);
+  const numbers = new Map([...counts.keys()].map((colour) => [colour, nearest(colour)]));
+  const pixels = btoa(all.map((colour) => String.fromCharCode(numbers.get(colour))).join(""));
+  return { width: image.width, height: image.height, colours, pixels };
 }"""
 
 

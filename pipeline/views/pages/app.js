@@ -757,15 +757,15 @@ keys      all by keyboard */
       this.body.querySelector('tr[tabindex="0"]')?.setAttribute("tabindex", "-1");
       row?.setAttribute("tabindex", "0");
       if (focus) row?.focus({ preventScroll: true });
-      if (!this.isLong) row?.scrollIntoView({ block: "nearest" });
+      if (focus) row?.scrollIntoView({ block: "nearest" });
       return this.block.rows[at].item;
     }
 
+    /** Scroll the table, and nothing around it, to a row. */
     reveal(position) {
-      const high = this.rowHeight;
-      if (!this.isLong) return;
-      const [head, seen] = [this.head.offsetHeight, this.box.clientHeight];
-      const [above, below] = [position * high, (position + 1) * high + head - seen];
+      const row = this.isLong ? null : this.body.querySelectorAll("tr[data-at]")[position];
+      const above = this.isLong ? position * this.rowHeight : row.offsetTop - this.head.offsetHeight;
+      const below = above + (row ? row.offsetHeight : this.rowHeight) + this.head.offsetHeight - this.box.clientHeight;
       if (this.box.scrollTop > above) this.box.scrollTop = above;
       else if (this.box.scrollTop < below) this.box.scrollTop = below;
       this.drawRows(false);
