@@ -315,9 +315,13 @@ def test_the_theme_is_that_of_the_system_until_one_is_chosen_which_is_kept(shown
 def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Shown) -> None:
     """The server answers from memory.  Its stream ends and cannot be had again; what changed then is asked for."""
     start = as_json(MadeSearch(40, state="live").projection())
-    later = as_json(MadeSearch(44, state="live").projection())
+    later = json.loads(json.dumps(start))
+    rows = later["blocks"][0]["rows"]
+    rows[1] |= {"status": "refused"}
+    rows.append({**rows[2], "item": "new", "status": "refused"})
     change = delta(start, later)
     assert apply_delta(start, change) == later
+    assert [*change["blocks"]["tree"]["rows"]] == ["1", "45"]
     base, shown.address = "/api/runs/made", "http://127.0.0.1:9/"
     streams = [{"status": 204}, {"body": f"retry: 1\nevent: projection\nid: 7\ndata: {json.dumps(start)}\n\n"}]
     posts: list[tuple[str, str]] = []
@@ -341,7 +345,10 @@ def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Show
 
     shown.page.route("**/*", answer)
     shown.page.goto(f"{shown.address}#token=abc&item=d0.n0.i1")
-    shown.is_so("document.querySelector('.count').innerText == '50 rows'")
+    shown.is_so("document.querySelector('.count').innerText == '46 rows'")
+    seen = shown.says("[...document.querySelectorAll('[data-block=tree] tr[data-at]')].map((row) => row.dataset.key)")
+    assert [key for key in seen if "." in key or key == "new"] == [row["item"] for row in rows if row["item"]]
+    assert shown.text(".chip[data-status=refused]") == "⊘ refused 2"
     assert "token" not in shown.place
     shown.is_so("document.querySelectorAll('#drawer .card').length == 5")
     shown.press("Escape")
