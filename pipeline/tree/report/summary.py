@@ -24,6 +24,7 @@ from pipeline.tree.report.figures import (
     path_header,
     promoted_place,
     scoring_sentence,
+    too_good,
 )
 from pipeline.tree.report.happenings import happening_lines
 from pipeline.tree.report.markdown import (
@@ -236,17 +237,15 @@ def _left_out(manifest: Manifest) -> Iterator[str]:
 
 def _remarks(manifest: Manifest) -> Iterator[str]:
     primary = manifest["run_config"]["primary"]
-    for name, each in manifest["evaluations"].items():
+    for each, heirs in too_good(manifest):
         found = each["by_config"]
-        if found and found["beyond"] and "change" in each["files"]:
-            heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
-            yield (
-                f"- {name} ({table_cell(clip_text(each['idea_title'], 60))}): "
-                f"its worst config ({primary} {format_number(found['own_worst'])}) "
-                f"is better than its parent's best one ({format_number(found['parent_best'])}). "
-                f"A real step, or a leak: read {each['files']['change']}."
-                f"{f' Nodes that are built on it: {join_names(heirs)}.' if heirs else ''}"
-            )
+        yield (
+            f"- {each['eval_id']} ({table_cell(clip_text(each['idea_title'], 60))}): "
+            f"its worst config ({primary} {format_number(found['own_worst'])}) "
+            f"is better than its parent's best one ({format_number(found['parent_best'])}). "
+            f"A real step, or a leak: read {each['files']['change']}."
+            f"{f' Nodes that are built on it: {join_names(heirs)}.' if heirs else ''}"
+        )
 
 
 def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
