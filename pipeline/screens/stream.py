@@ -29,7 +29,7 @@ from pipeline.screens.feed import feed_command
 START_SECONDS = 60.0  # until the first projection, on a busy machine
 COMMENT_SECONDS = 15.0  # a word into a silent stream, so that both sides hear that they are connected
 SEND_SECONDS = 30.0
-PIECE, CHANGES_BYTES = 16_384, 512_000
+PIECE, CHANGES_BYTES = 8_192, 512_000
 
 
 def loop_time() -> float:

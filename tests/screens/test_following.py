@@ -21,7 +21,7 @@ from kit.tree_runs import searched, small_search
 
 from pipeline.core.projection import Json, apply_delta
 from pipeline.screens.feed import Discretion, FeedDesk, RunFeed, ledger_stats, run_list
-from pipeline.screens.stream import FeedFrame
+from pipeline.screens.stream import PIECE, FeedFrame
 from pipeline.store.steering import PAUSED, RESUMED, append_request
 
 FORM = "IDEA: number %s\\n\\nRATIONALE: r\\n\\nREQUIRED_CHANGES:\\n- c\\n"
@@ -304,7 +304,7 @@ def test_what_is_packed_comes_out_whole_in_small_pieces() -> None:
     for content in (text, b"", b"a"):
         pieces = [*FeedFrame(1, is_packed=True, content=zlib.compress(content, 6, 31)).pieces()]
         assert b"".join(pieces) == content
-        assert max(map(len, pieces), default=0) <= 16_384
+        assert max(map(len, pieces), default=0) <= PIECE
         assert b"".join(FeedFrame(1, is_packed=False, content=content).pieces()) == content
 
 

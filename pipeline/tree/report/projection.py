@@ -4,6 +4,7 @@ Pure: what no record says comes in as a moment.  Numbers are those of `figures`,
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
@@ -315,11 +316,14 @@ def _thinned(marks: Sequence[ChartMark], keep: set[str]) -> list[ChartMark]:
 
 
 def _remarks(manifest: Manifest) -> Iterator[Block]:
-    rows = []
+    rows, built_on = [], defaultdict[str, list[str]](list)
+    for node, each in manifest["nodes"].items():
+        for idea in dict.fromkeys(each["idea_chain"]):
+            built_on[idea].append(node)
     for name, each in manifest["evaluations"].items():
         if (found := each["by_config"]) and found["beyond"]:
             numbers = [format_number(found["own_worst"]), format_number(found["parent_best"])]
-            heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
+            heirs = built_on.get(each["idea_path"], [])
             rows.append(
                 Row([name, clip_text(each["idea_title"], TITLE_WIDTH), *numbers, join_names(heirs) or BLANK], name)
             )
