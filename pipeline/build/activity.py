@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import Outcome, Wait
+from pipeline.core.outcome import Outcome, PastBuild, Wait
 from pipeline.core.projection import Moment, RunningTarget
 from pipeline.core.text import one_line
 from pipeline.machine.lock import is_locked, read_holder
@@ -127,8 +127,10 @@ class ActivityReporter(Reporter):
                 os.unlink(activity_path(run))
 
 
-def moment_of(run: str, steering: SteeringLog) -> Moment:
-    """The moment that a run is in: does a build have its lock, on what does it work, has a person paused the run."""
+def moment_of(run: str, steering: SteeringLog, builds: Sequence[PastBuild] = ()) -> Moment:
+    """The moment that a run is in: does a build have its lock, on what does it work, has a person paused the run.
+
+    `builds`: those that are remembered, which only a projection needs."""
     now = time.time()
     is_building = os.path.exists(f"{noop.folder(run)}/lock") and is_locked(run)
     activity = _read_activity(run) if is_building else {}
@@ -136,7 +138,7 @@ def moment_of(run: str, steering: SteeringLog) -> Moment:
     passed = now - activity["at"] if activity else 0.0
     rest = None if left is None else max(0.0, left - passed)
     running = [RunningTarget(*row) for row in activity.get("running", ())]
-    return Moment(is_building, steering.pause(), now, tuple(running), rest)
+    return Moment(is_building, steering.pause(), now, tuple(running), rest, builds)
 
 
 def _read_activity(run: str) -> Mapping[str, Any]:

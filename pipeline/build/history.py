@@ -14,10 +14,21 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.core.graph import Target, rooms_of
-from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, OUTAGE, OUTAGE_WORDS, RECALLED, Outcome
+from pipeline.core.outcome import (
+    BUILT,
+    FAILED,
+    FRESH,
+    IGNORED,
+    OUTAGE,
+    OUTAGE_WORDS,
+    RECALLED,
+    Outcome,
+    PastBuild,
+    TargetTime,
+)
 from pipeline.core.text import one_line
 from pipeline.store import noop
 from pipeline.store.files import append_lines, whole_lines, write_whole
@@ -31,31 +42,6 @@ MOST_BUILDS = 10**9  # a larger number is none of ours
 # A target that starts so long after all that it reads is there was waiting; one that ended so shortly before it started
 # gave it the place.  Times are rounded to a thousandth.
 LATE, HANDED_ON, ROUNDING = 0.05, 0.25, 0.002
-
-
-class TargetTime(NamedTuple):
-    """A target of a past build: how it ended, when it began, and how many seconds it took."""
-
-    name: str
-    status: str
-    start: float
-    seconds: float
-
-
-class PastBuild(NamedTuple):
-    """A build of a run; `seconds` is None of one that was killed.  `critical`: each waited for the one before it.
-
-    `places`: of these, the seconds that one waited for a place though all that it reads was there."""
-
-    number: int
-    at: float
-    seconds: float | None = None
-    stopped: str = ""
-    counts: Mapping[str, int] = {}
-    saved: float = 0.0
-    critical: Sequence[str] = ()
-    targets: Sequence[TargetTime] = ()
-    places: Mapping[str, float] = {}
 
 
 def history_path(run: str) -> str:

@@ -43,6 +43,7 @@ NEW_COMMANDS = {
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
     "log": "pipeline.commands.log:LogCommand",
+    "watch": "pipeline.commands.watch:WatchCommand",
     "dashboard": "pipeline.commands.dashboard:DashboardCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
     "schema": "pipeline.commands.upkeep:SchemaCommand",
@@ -56,14 +57,11 @@ MEANINGLESS = {
     "reset-dep": "pipeline.commands.doit_commands:ResetDepCommand",
     "strace": "pipeline.commands.doit_commands:StraceCommand",
 }
-# Kept from the start, so that no run has to be renamed when this command comes.
-_TO_COME = {"watch"}
 # `coppice mcts` builds the run of that name, so a run may have it.
 _SHARED = {"mcts"}
 # Why no run may have a name; the name of the run that flags ask for would hide a spec of that name.
 RESERVED = {
     **dict.fromkeys({*COMMANDS, *MEANINGLESS, "tabcompletion"} - _SHARED, "is the name of a command"),
-    **dict.fromkeys(_TO_COME, "is kept for a command to come"),
     "mcts-flags": "is the run that `coppice mcts` builds with flags",
 }
 # The form of a command's name; a word with a dot, a colon or a slash is a file or a target.

@@ -15,6 +15,7 @@ help           help
 questions      why, plan, graph, explain, replay, prompt
 searches       advance, calibrate, holdout, retry
 tree           tree, branches
+watch          watch; how a feed comes to a terminal
 steer          pause, resume, idea, answer
 log            log
 screens        report

@@ -10,9 +10,9 @@ from typing import Any
 from doit.exceptions import InvalidCommand
 
 from pipeline.build import project
-from pipeline.build.history import PastBuild, TargetTime, past_builds
+from pipeline.build.history import past_builds
 from pipeline.commands.command import NewCommand, opt_json, option, print_result
-from pipeline.core.outcome import OUTAGE, RECALLED
+from pipeline.core.outcome import OUTAGE, RECALLED, PastBuild, TargetTime
 from pipeline.core.text import count_words, duration
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.lock import is_locked

@@ -150,11 +150,24 @@ class ReplayCommand(OneRunCommand):
     doc_description = (
         "Nothing is asked, measured or written. Exit code 0 when all came out the same, 1 when one is different or what"
         " it was decided by is missing or changed. What is stale, or was decided by another spec than today's, is"
-        " counted apart."
+        " counted apart. With --show it compares nothing, and plays how a search came about instead: on a terminal as"
+        " `watch` shows it, in twenty seconds or less; elsewhere its headlines."
     )
-    cmd_options = (opt_json,)
+    cmd_options = (
+        opt_json,
+        option("show", "play how the search came about, and decide nothing"),
+        option("speed", "play it so many times as fast [default: 1]", "", "N"),
+        option("from", "play the recording in FILE", "", "FILE"),
+        option("save", "write the recording to FILE in place of playing it", "", "FILE"),
+    )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
+        if params["show"]:
+            from pipeline.commands.watch import replay_show
+
+            return replay_show(args[0], params)
+        if given := [f"--{name}" for name in ("speed", "from", "save") if params[name]]:
+            raise InvalidCommand(f"replay: {given[0]} goes with --show")
         plan, kind = plan_with_decisions(self.name, args[0])
         if args[0] != plan.run:
             raise SpecError(f"replay: '{args[0]}' is no run; all decisions of one are made again: `replay {plan.run}`")

@@ -11,6 +11,7 @@ from doit.exceptions import InvalidCommand
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.activity import moment_of
+from pipeline.build.history import past_builds
 from pipeline.commands.command import OneRunCommand, option
 from pipeline.commands.selection import ability_of, run_of_word
 from pipeline.core.projection import Json, Table, as_json
@@ -62,7 +63,7 @@ def run_report(run: str, most: int) -> Report:
     """The page of a run as it stands; `most` bytes of it, or with 0 as many as there are."""
     plan = project.load([run], keep=False)[run]
     view = ability_of(plan, kinds.VIEW, "has nothing to show")
-    projection = view.project(run, plan.targets, moment_of(run, SteeringLog(run)))
+    projection = view.project(run, plan.targets, moment_of(run, SteeringLog(run), past_builds(run)))
 
     def details() -> Iterator[tuple[str, Sequence[Json]]]:
         rows = [row for block in projection.blocks if isinstance(block, Table) for row in block.rows if row.item]

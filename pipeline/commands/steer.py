@@ -47,6 +47,22 @@ def build_phrase(run: str, building: bool) -> str:
     return "the build that runs" if building else f"no build of {run} runs; the next one"
 
 
+def pause_run(run: str) -> str:
+    """Pause a run that can be steered; what that does."""
+    if SteeringLog(run).pause() is not None:
+        return f"{run} is paused already; `coppice resume {run}` lets it go on"
+    append_request(run, PAUSED)
+    does = "waits once what it has started has ended" if is_locked(run) else "says so and starts nothing"
+    return f"{run} is paused: {build_phrase(run, is_locked(run))} {does}; `coppice resume {run}` lets it go on"
+
+
+def resume_run(run: str) -> str:
+    if SteeringLog(run).pause() is None:
+        return f"{run} is not paused"
+    append_request(run, RESUMED)
+    return f"{run} goes on" if is_locked(run) else f"{run} is not paused any more; `coppice {run}` builds it"
+
+
 class PauseCommand(OneRunCommand):
     name = "pause"
     doc_purpose = "let a search that is being built start nothing more that costs, until `coppice resume`"
@@ -56,13 +72,7 @@ class PauseCommand(OneRunCommand):
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        run = steered_run(self.name, args[0])
-        if SteeringLog(run).pause() is not None:
-            print(f"{run} is paused already; `coppice resume {run}` lets it go on")
-            return 0
-        append_request(run, PAUSED)
-        does = "waits once what it has started has ended" if is_locked(run) else "says so and starts nothing"
-        print(f"{run} is paused: {build_phrase(run, is_locked(run))} {does}; `coppice resume {run}` lets it go on")
+        print(pause_run(steered_run(self.name, args[0])))
         return 0
 
 
@@ -71,12 +81,7 @@ class ResumeCommand(OneRunCommand):
     doc_purpose = "let a search go on that was paused"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        run = steered_run(self.name, args[0])
-        if SteeringLog(run).pause() is None:
-            print(f"{run} is not paused")
-            return 0
-        append_request(run, RESUMED)
-        print(f"{run} goes on" if is_locked(run) else f"{run} is not paused any more; `coppice {run}` builds it")
+        print(resume_run(steered_run(self.name, args[0])))
         return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.core.freshness import Reason, Receipt
@@ -66,6 +66,31 @@ class Wait(NamedTuple):
 def needs_message(names: Sequence[str]) -> str:
     """Message for a target that cannot run because these above it did not succeed."""
     return f"needs {join_names(names)}"
+
+
+class TargetTime(NamedTuple):
+    """A target of a past build: how it ended, when it began, and how many seconds it took."""
+
+    name: str
+    status: str
+    start: float
+    seconds: float
+
+
+class PastBuild(NamedTuple):
+    """A build of a run; `seconds` is None of one that was killed.  `critical`: each waited for the one before it.
+
+    `places`: of these, the seconds that one waited for a place though all that it reads was there."""
+
+    number: int
+    at: float
+    seconds: float | None = None
+    stopped: str = ""
+    counts: Mapping[str, int] = {}
+    saved: float = 0.0
+    critical: Sequence[str] = ()
+    targets: Sequence[TargetTime] = ()
+    places: Mapping[str, float] = {}
 
 
 # The action of a forecast; or FRESH, RECALLED or IGNORED, as an outcome.

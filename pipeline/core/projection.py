@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from pipeline.core.outcome import PastBuild
+
 Json = dict[str, Any]
 
 # --- What stands of a run.
@@ -170,15 +172,16 @@ class RunningTarget(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """What no record says: does a build work on the run, and on what; is it paused; and what time is it.
+    """Facts that no record has: does a build work on the run, and on what; is it paused; and what time is it.
 
-    `left`: seconds until that build ends, as far as it can tell."""
+    `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered."""
 
     is_building: bool = False
     pause: Mapping[str, Any] | None = None
     now: float = 0.0
     running: Sequence[RunningTarget] = ()
     left: float | None = None
+    builds: Sequence[PastBuild] = ()
 
 
 # --- As JSON, and changes of it.
@@ -204,7 +207,7 @@ _PLAIN = (str, int, bool, type(None))  # first: ten thousand rows have a quarter
 
 
 def delta(before: Json, after: Json) -> Json:
-    """What makes the JSON of one projection that of another; empty if they are the same.
+    """The change that makes the JSON of one projection that of another; empty if they are the same.
 
     `blocks` has those that are new or different; of a table of the same columns the different rows by their places,
     and how many there are; `order`: the names of all, if they are not the same as before."""

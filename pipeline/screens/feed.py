@@ -74,7 +74,9 @@ class RunFeed:
         """The projection as it stands."""
         self._watched = self._view.watched(self.run, self._plan.targets)
         self._looked = self._look()  # before: what changes meanwhile is a change
-        self.last = as_json(self._view.project(self.run, self._plan.targets, self._moment))
+        self.last = as_json(
+            self._view.project(self.run, self._plan.targets, self._moment._replace(builds=past_builds(self.run)))
+        )
         self._name_files(self.last["blocks"])
         return self.last
 

@@ -12,6 +12,7 @@ flags      options of `coppice tree` that stand for keys of the spec
 follow     the coordinator: the one writer of events.jsonl, manifest.json, refs; which worktrees stay
 advance    a search one depth at a time, for `coppice tree` and `coppice advance`
 accounts   explain and replay: one decision explained, all decisions made again
+view       what there is to see of a search, for the screens: its projection, details, how it came about
 prompt     the prompts of one evaluation: those that were sent, or the one that a role would get now
 retry      evaluations that failed, done again by choice: which, and what that costs
 holdout    the holdout: its question, its targets, the stage that answers

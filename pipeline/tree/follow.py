@@ -28,7 +28,7 @@ from pipeline.store.files import write_whole
 from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog, drop_claims
 from pipeline.tree.report.figures import headline
-from pipeline.tree.report.headlines import depth_line, idea_line, measured_fields, score_fields, stopped_line
+from pipeline.tree.report.happenings import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.report.summary import summary_text

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pipeline.core.graph import Target
 from pipeline.core.projection import Block, Code, Column, Heat, HeatRow, Moment, Projection, Row, Table, Text
 from pipeline.core.recipe import make_recipe
-from pipeline.core.text import duration, plural, visible_text
+from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError
 from pipeline.git.objects import has_commit, patch_text
 from pipeline.git.repository import run_repository
@@ -53,11 +53,13 @@ from pipeline.tree.rules.sheet import SheetRow, csv_lines, csv_rows
 from pipeline.tree.run.verdicts import sheet_of
 from pipeline.tree.stages import STAGES
 from pipeline.tree.targets.builder import planned_config
-from pipeline.views.lines import clean_text
+from pipeline.views.blocks import code_block, file_block
 
 # Characters or bytes that are shown; of a log its end, of all others the beginning.
 LONGEST_TEXT, LONGEST_DIFF, LONGEST_LOG = 8_000, 24_000, 4_000
-MOST_CELLS, MOST_COLUMNS, MOST_CALLS, MOST_MOMENTS = 6_000, 120, 200, 300
+MOST_CELLS, MOST_COLUMNS, MOST_CALLS = 6_000, 120, 200
+# A show has so many moments; a large search has fewer, as each of them costs by its evaluations.
+MOST_MOMENTS, FEWEST_MOMENTS, MOST_ENTRIES = 300, 50, 500_000
 CHECK_STATUSES = {True: "passed", False: "rejected", None: "skipped"}
 
 
@@ -76,7 +78,8 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
     """How a search came about: its projection at each event, or at so many of them, and as it stands."""
     manifest = current_manifest(run, planned_config(targets))
     times = sorted({event["at"] for event in manifest["events"]})
-    every = max(1, -(-len(times) // MOST_MOMENTS))
+    most = min(MOST_MOMENTS, max(FEWEST_MOMENTS, MOST_ENTRIES // max(1, len(manifest["evaluations"]))))
+    every = max(1, -(-len(times) // most))
     for at in times[:-1:every]:
         then = manifest_at(manifest, at)
         yield projection_of(then, moment_at(then, at))
@@ -85,7 +88,7 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
 
 
 def moment_at(manifest: Manifest, at: float) -> Moment:
-    """What its events say of a time that is past: whether a build worked on the search, and whether it was paused."""
+    """The moment of a time that is past, by its events: whether a build worked on it, and whether it was paused."""
     asked = [event for event in manifest["events"] if event["event"] in (PAUSED, RESUMED)]
     build, end = last_build(manifest["events"])
     pause = asked[-1] if asked and asked[-1]["event"] == PAUSED else None
@@ -116,12 +119,12 @@ def _evaluation_blocks(
     if heat := _heat(records, slot, each):
         yield heat
     if "change" in each["files"]:
-        yield from _file("diff", "Change", each["files"]["change"], "diff", LONGEST_DIFF)
+        yield from file_block("diff", "Change", each["files"]["change"], "diff", LONGEST_DIFF)
     for number, path in enumerate(each["review_round_files"], 1):
-        yield from _file(f"review-{number}", f"Review, round {number}", path, "text", LONGEST_TEXT)
+        yield from file_block(f"review-{number}", f"Review, round {number}", path, "text", LONGEST_TEXT)
     yield from _calls(records, slot)
     for name, path in _logs(records, slot, each):
-        yield from _file(f"log-{name}", f"The end of the log of `{name}`", path, "log", LONGEST_LOG, at_end=True)
+        yield from file_block(f"log-{name}", f"The end of the log of `{name}`", path, "log", LONGEST_LOG, at_end=True)
     yield _relatives(manifest, each)
     yield Code("commands", "Commands", "\n".join(_evaluation_commands(manifest, each)))
 
@@ -356,32 +359,12 @@ def _node_diff(run: str, root: str, commit: str) -> Iterator[Block]:
     if not os.path.exists(f"{repo}/HEAD") or not has_commit(repo, commit):
         yield Text("diff", "Against the start", f"runs/{run}/repo.git has no commit {commit[:10]}.")
         return
-    yield _code("diff", "Against the start", patch_text(repo, root, commit), "diff", LONGEST_DIFF, "")
+    yield code_block("diff", "Against the start", patch_text(repo, root, commit), "diff", LONGEST_DIFF, "")
 
 
 # --- Files, cut.
 
 
 def _text_file(name: str, title: str, path: str) -> Iterator[Block]:
-    for code in _file(name, title, path, "text", LONGEST_TEXT):
+    for code in file_block(name, title, path, "text", LONGEST_TEXT):
         yield Text(name, title, code.text) if not code.left_out else code
-
-
-def _file(name: str, title: str, path: str, look: str, most: int, at_end: bool = False) -> Iterator[Code]:
-    """A file that is there and has something, its beginning or its end."""
-    if not os.path.exists(path):
-        return
-    with open(path, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - most) if at_end else 0)
-        content = file.read(most)
-    if content.strip():
-        yield _code(name, title, content, look, most, path, size - len(content))
-
-
-def _code(name: str, title: str, content: bytes, look: str, most: int, path: str, left_out: int = 0) -> Code:
-    left_out += max(0, len(content) - most)
-    text = content[:most].decode(errors="replace")
-    if look == "log":  # of the machine they may name folders, which are nobody's business elsewhere
-        text = clean_text(text).replace(f"{os.getcwd()}/", "").replace(os.path.expanduser("~"), "~")
-    return Code(name, title, visible_text(text), look, path, left_out)

@@ -4,7 +4,8 @@ Not pure: clock, terminal, threads.  Imports core alone, but for `junit`, which 
 Reads records and writes nothing upstream.  pages/ is pure.
 
 events     events of a build, and a reporter that remembers all of them
-lines      outcomes, failures and totals as lines of text; the end of a log
+lines      outcomes, failures and totals as lines of text; the end of a log; texts cut to the columns of a terminal
+blocks     blocks that runs of all kinds have: what is at work, past builds, files
 reporters  the reporters of `coppice run`: console, executed-only, json, zero
 junit      JUnit XML
 layout     places of the boxes and arrows of a graph
@@ -13,4 +14,5 @@ live       the display on a terminal, redrawn in place
 graph      a graph as text and as SVG
 plan       the plan of a build as a table and as JSON
 answers    answers to `why` and `info` in words: reasons why targets are stale, details of targets, steps and runs
+snapshot   a run as lines of text, from the JSON of its projection
 pages      parts of HTML pages"""

@@ -118,7 +118,32 @@ DARK = {
 }  # fmt: skip
 
 
+def chart_picture(chart: Chart) -> str:
+    """The chart for a page, which has its looks: `.graph` in its style."""
+    width, height, inside = _draw(chart)
+    view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{html_text(chart.headline)}"'
+    return "\n".join([f'<svg class="graph" {view}>', TIP, *inside, "</svg>"])
+
+
 def chart_svg(chart: Chart) -> str:
+    """The chart as a file of its own."""
+    width, height, inside = _draw(chart)
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title"'
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
+        f'<title id="title">{html_text(chart.headline)}</title>',
+        f"<style>{_style_rules(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style_rules(DARK)} }}</style>",
+        TIP,
+        f'<rect class="paper" {size}/>',
+        *inside,
+        "</svg>",
+        "",
+    ])  # fmt: skip
+
+
+def _draw(chart: Chart) -> tuple[float, float, list[str]]:
+    """The width, the height and the pieces of a chart."""
     flat = all(box.size == 1 for box in chart.boxes) and len(chart.boxes) > 20
     tall = FLAT if flat else TALL
     edges = sorted({(min(a, b), max(a, b)) for b, box in enumerate(chart.boxes) for a in box.reads})
@@ -130,23 +155,15 @@ def chart_svg(chart: Chart) -> str:
     legend, legend_width = _legend(chart)
     width = max(placed.width, legend_width, 10 * len(chart.headline)) + 2 * MARGIN + STACK
     height = placed.height + HEAD + 2 * MARGIN + STACK
-    size = f'width="{width:.0f}" height="{height:.0f}"'
-    view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title"'
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
-        f'<title id="title">{html_text(chart.headline)}</title>',
-        f"<style>{_style_rules(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style_rules(DARK)} }}</style>",
-        TIP,
-        f'<rect class="paper" {size}/>',
+    inside = [
         f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{html_text(chart.headline)}</text>',
         *legend,
         f'<g transform="translate({MARGIN} {MARGIN + HEAD})">',
         *_arrows(chart, placed),
         *(line for v, box in enumerate(chart.boxes) for line in _box_svg(box, placed.boxes[v], tall, flat)),
         "</g>",
-        "</svg>",
-        "",
-    ])  # fmt: skip
+    ]
+    return width, height, inside
 
 
 def _style_rules(colours: Mapping[str, str]) -> str:

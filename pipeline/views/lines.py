@@ -1,9 +1,10 @@
-"""Format outcomes, failures, totals and ends of logs."""
+"""Format outcomes, failures, totals and ends of logs; texts cleaned, cut and wrapped for a terminal."""
 
 from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -115,3 +116,67 @@ def encodable(text: str, stream: Any) -> str:
     """Text that the stream can show; a log may hold more."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+# --- Texts in the columns of a terminal.
+
+MOST_MARKS = 2  # on one letter: real writing has no more, and a heap of them covers other lines
+
+
+def cell_text(text: str) -> str:
+    """A text on one clean line."""
+    return thin_marks(" ".join(clean_line(part) for part in text.splitlines()).strip()) if text else ""
+
+
+def thin_marks(line: str) -> str:
+    """A line with the first few of accents that are heaped on a letter."""
+    if line.isascii():
+        return line
+    marks, kept = 0, []
+    for character in line:
+        marks = 0 if _character_width(character) else marks + 1
+        if marks <= MOST_MARKS:
+            kept.append(character)
+    return "".join(kept)
+
+
+def text_width(text: str) -> int:
+    """Columns of a terminal that a text takes: two for a letter of Chinese, none for an accent."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+def _character_width(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut_text(text: str, width: int, end: str = "…") -> str:
+    """As much of a text as fits, with `end` where something was cut off."""
+    if text_width(text) <= width:
+        return text
+    room, kept = width - text_width(end), 0
+    for character in text:
+        room -= _character_width(character)
+        if room < 0:
+            break
+        kept += 1
+    return (text[:kept].rstrip() if end else text[:kept]) + end if width > 0 else ""
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Clean lines no wider than `width`; a word that is wider is broken."""
+    lines: list[str] = []
+    for paragraph in clean_text(text).strip("\n").split("\n") if text.strip() else ():
+        line = ""
+        for word in cell_text(paragraph).split(" "):
+            joined = f"{line} {word}" if line else word
+            if text_width(joined) > width and line:
+                lines.append(line)
+                joined = word
+            while text_width(joined) > width and (part := cut_text(joined, width, "")):
+                lines.append(part)
+                joined = joined[len(part) :]
+            line = joined
+        lines.append(line)
+    return lines

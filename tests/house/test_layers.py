@@ -50,6 +50,8 @@ OUTSIDE = {
     "httpx": ["models"],
     "lean_dojo": ["lean/dojo"],
     "numpy": ["trust"],
+    "textual": ["screens/terminal"],
+    "rich": ["screens/terminal"],  # textual draws with it
     "starlette": ["screens"],
     "uvicorn": ["screens"],
 }

@@ -127,7 +127,7 @@ def test_line_ends_of_windows_and_a_byte_order_mark_are_no_mistakes(ready: Proje
 NAMES = {
     "list.yaml": "'list' is the name of a command; rename the file",
     "why.yml": "'why' is the name of a command; rename the file",
-    "watch.yaml": "'watch' is kept for a command to come; rename the file",
+    "watch.yaml": "'watch' is the name of a command; rename the file",
     "mcts-flags.yaml": "'mcts-flags' is the run that `coppice mcts` builds with flags; rename the file",
     "my run.yaml": "'my run' is not a name for a run",
     "a:b.yaml": "'a:b' is not a name for a run",

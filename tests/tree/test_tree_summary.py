@@ -11,7 +11,7 @@ from kit.project import ROOT, Project
 from kit.tree_runs import IDEAS, manifest_of, searched, small_search
 
 from pipeline.tree.report.figures import best_path
-from pipeline.tree.report.headlines import idea_line
+from pipeline.tree.report.happenings import idea_line
 from pipeline.tree.report.markdown import (
     clip_text,
     display_width,

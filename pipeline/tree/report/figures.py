@@ -10,8 +10,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from pipeline.core.text import plural
-from pipeline.tree.report.happenings import standing_text
-from pipeline.tree.report.headlines import verdict_word
+from pipeline.tree.report.happenings import standing_text, verdict_word
 from pipeline.tree.report.markdown import (
     BLANK,
     clip_text,

@@ -201,10 +201,9 @@ class LiveManifest:
 
 def current_manifest(run: str, config: Params) -> Record:
     """The manifest as it is now: that of the last build with what has happened since, or folded anew without one."""
-    at = RunLayout(run)
-    events, path = [*read_events(at.of_run(EVENTS))], at.of_run(MANIFEST)
-    stored, lives = _stored_manifest(path), lives_of(events)
-    if stored is None or not _is_ours(run, config, stored) or stored["events"] != events[: len(stored["events"])]:
+    events = [*read_events(RunLayout(run).of_run(EVENTS))]
+    stored, lives = _stored_manifest(run, json.dumps(run_config(config), sort_keys=True)), lives_of(events)
+    if stored is None or stored["events"] != events[: len(stored["events"])]:
         return fold_manifest(run, config, lives)
     if since := events[len(stored["events"]) :]:
         live = LiveManifest(run, config, lives)
@@ -213,30 +212,28 @@ def current_manifest(run: str, config: Params) -> Record:
     return {**stored, "holdout": sealed_record(run, config)}  # it is opened without a build of the search
 
 
-def _stored_manifest(path: str) -> Record | None:
+def _stored_manifest(run: str, own_config: str) -> Record | None:
+    """The manifest that a build has left, if it is of today's spec and version."""
+    path = RunLayout(run).of_run(MANIFEST)
     try:
         found = os.stat(path)
     except FileNotFoundError:
         return None
-    return _stored_manifest_as_of(path, found.st_size, found.st_mtime_ns)
+    return _stored_manifest_as_of(run, own_config, path, found.st_size, found.st_mtime_ns)
 
 
 @lru_cache(1)
-def _stored_manifest_as_of(path: str, _size: int, _time: int) -> Record | None:
-    """A manifest as it was then, which nobody may change."""
-    return load_if_intact(path)
-
-
-def _is_ours(run: str, config: Params, stored: Record) -> bool:
-    """Check that a manifest is of today's spec and version: its first entry has the fields that it would have now."""
-    if stored.get("version") != VERSION or stored["run_config"] != json.loads(json.dumps(run_config(config))):
-        return False
+def _stored_manifest_as_of(run: str, own_config: str, path: str, _size: int, _time: int) -> Record | None:
+    """A manifest as it was then, which nobody may change: its first entry has the fields that it would have now."""
+    stored, config = load_if_intact(path), json.loads(own_config)
+    if stored is None or stored.get("version") != VERSION or stored["run_config"] != config:
+        return None
     records = RunRecords(run, config)
     first = next(iter(records.assigned_slots), None)
-    if first is None or str(first) not in stored["evaluations"]:
-        return first is None
-    fields: set[str] = {*stored["evaluations"][str(first)]}
-    return fields == evaluation_entry(records, first, NO_LIFE).keys()
+    if first is None:
+        return stored
+    fields = evaluation_entry(records, first, NO_LIFE).keys()
+    return stored if stored["evaluations"].get(str(first), NO_LIFE).keys() == fields else None
 
 
 # --- As it was.
@@ -257,7 +254,7 @@ def manifest_at(manifest: Record, at: float) -> Record:
     nodes = {
         name: {**node, "status": EXPANDED if node["depth"] in over else FRONTIER}
         for name, node in manifest["nodes"].items()
-        if (node["depth"] - 1 in over if node["depth"] else began.get(0, inf) <= at)
+        if began.get(name, decided.get(node["depth"] - 1, inf) if node["depth"] else began.get(0, inf)) <= at
     }
     return {
         **manifest,
@@ -271,7 +268,7 @@ def manifest_at(manifest: Record, at: float) -> Record:
 
 
 def _first_times(manifest: Record) -> tuple[dict[Any, float], dict[int, float]]:
-    """The first time that an evaluation, or one of a depth, was told of; and the time at which each depth was decided.
+    """The first time that an evaluation, one of a depth or a node was told of; and when each depth was decided.
 
     Of a depth of which no event tells that, it is when the next one began, or with the last event."""
     began: dict[Any, float] = {}
@@ -280,8 +277,9 @@ def _first_times(manifest: Record) -> tuple[dict[Any, float], dict[int, float]]:
         if name := event.get("eval_id"):
             began.setdefault(name, event["at"])
             began.setdefault(parse_slot(name).depth, event["at"])
-        elif event.get("node_id"):
-            decided.setdefault(parse_place(event["node_id"]).depth - 1, event["at"])
+        elif node := event.get("node_id"):
+            began.setdefault(node, event["at"])
+            decided.setdefault(parse_place(node).depth - 1, event["at"])
         elif event.get("depth") is not None:
             decided.setdefault(event["depth"], event["at"])
     last = max((event["at"] for event in manifest["events"]), default=0.0)

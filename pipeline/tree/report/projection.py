@@ -170,7 +170,7 @@ def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
 
 
 def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
-    """What a build makes: as it says itself; else what its events tell of evaluations."""
+    """Rows of the targets at work: as their build says itself; else what its events tell of evaluations."""
     if not moment.is_building:
         return
     evaluations = manifest["evaluations"]
@@ -273,14 +273,15 @@ def stair_picture(manifest: Manifest) -> Picture | None:
     if not steps:
         return None
     primary = clip_text(config["primary"], 40)
-    ended = [each for each in _in_order(manifest) if each["primary"]]
-    dots = [
-        ChartMark(number, each["primary"]["after"], None, _dot_words(each), each["eval_id"])
-        for number, each in enumerate(_in_order(manifest), 1)
-        if each["primary"] and isfinite(each["primary"]["after"])
+    ended = _in_order(manifest)
+    whole, sources = max(len(ended), 1), {_source(manifest, step.node) for step in steps}
+    dots = [(x, each) for x, each in enumerate(ended, 1) if each["primary"] and isfinite(each["primary"]["after"])]
+    every = -(-len(dots) // MOST_MARKS)
+    shown = [
+        ChartMark(x, each["primary"]["after"], None, _dot_words(each), each["eval_id"])
+        for at, (x, each) in enumerate(dots)
+        if at % every == 0 or each["eval_id"] in sources
     ]
-    shown = _thinned(dots, {each["eval_id"] for each in ended if promoted_place(each)})
-    whole = max(len(_in_order(manifest)), 1)
     points = [(x, y) for at, step in enumerate(steps) for x, y in ((step.after, steps[max(at - 1, 0)].mean), step[:2])]
     marks = [ChartMark(s.after, s.mean, s.interval, f"{s.node}: {format_number(s.mean)}", s.node) for s in steps]
     values = [mark.y for mark in shown] + [y for _, y in points]
@@ -309,10 +310,10 @@ def _dot_words(each: Manifest) -> str:
     return f"{each['eval_id']} {clip_text(each['idea_title'], 60)}: {cells.change}, {cells.outcome}"
 
 
-def _thinned(marks: Sequence[ChartMark], keep: set[str]) -> list[ChartMark]:
-    """So many marks as can be told apart: those to keep, and of the others each so many."""
-    every = max(1, -(-len(marks) // MOST_MARKS))
-    return [mark for at, mark in enumerate(marks) if at % every == 0 or mark.item in keep]
+def _source(manifest: Manifest, node: str) -> str | None:
+    """The evaluation that became a node."""
+    source: str | None = manifest["nodes"][node]["artifacts"]["promoted_from_eval_id"]
+    return source
 
 
 def _remarks(manifest: Manifest) -> Iterator[Block]:
@@ -335,7 +336,7 @@ def _remarks(manifest: Manifest) -> Iterator[Block]:
 
 
 def _failures(manifest: Manifest) -> Iterator[Block]:
-    """What failed, by a candidate's fault or by a target's, and what was out."""
+    """Failures, by a candidate's fault or by a target's, and what was out."""
     told = {event["eval_id"]: event for event in manifest["events"] if event["event"] == EVENT_FAILED}
     rows = []
     for name, each in manifest["evaluations"].items():

@@ -136,12 +136,15 @@ keys      all by keyboard */
     return `#${words}`;
   }
 
+  /** A link to a place on this page, which a browser does not take for one to a part of it. */
+  const linkTo = (item, view) => location.pathname + location.search + hashOf(item, view);
+
   /** Write the place into the address; what is opened can be gone back from, what is moved over cannot. */
   function keepHash(pushed = false) {
     const hash = hashOf(place.item, place.view);
     if (hash === (location.hash || "#")) return;
     history[pushed ? "pushState" : "replaceState"](null, "", hash);
-    for (const link of document.querySelectorAll("nav a")) link.href = hashOf(place.item, link.dataset.view);
+    for (const link of document.querySelectorAll("nav a")) link.href = linkTo(place.item, link.dataset.view);
   }
 
   /** How a table is looked at: what is searched for in it, sorted, folded, and where one stands. */
@@ -155,17 +158,15 @@ keys      all by keyboard */
   // --- Blocks.
 
   const BLOCKS = { text: drawText, table: drawTable, picture: drawPicture, heat: drawHeat, code: drawCode };
-  const WIDE = 5; // a table of so many columns takes the whole width
+  const WIDE = 80; // letters beside each other, from which on a table takes the whole width
 
   /** A card with the block; what goes wrong in one is said in it, and hinders no other. */
   function drawBlock(block, scope) {
     const heading = node("h2", { id: `${scope}-${block.name}` }, block.title);
     const head = node("header", {}, heading);
-    const many = block.is === "table" && (block.columns.length >= WIDE || block.rows.some((row) => row.depth));
-    const heat = block.is === "heat" && block.columns.length > 12;
     const card = node(
-      "section",
-      { class: `card ${block.is}${many || heat ? " wide" : ""}`, "aria-labelledby": heading.id, "data-block": block.name },
+      scope === "of" ? "section" : "div",
+      { role: scope === "of" ? null : "group", class: `card ${block.is}${isWide(block) ? " wide" : ""}`, "aria-labelledby": heading.id, "data-block": block.name },
       head,
     );
     if (block.sentence) card.append(node("p", { class: "sentence" }, block.sentence));
@@ -177,10 +178,18 @@ keys      all by keyboard */
     }
     if (scope === "of") {
       const whole = place.view === block.name;
-      const link = { class: "grow", href: hashOf(place.item, whole ? "" : block.name), "data-view": whole ? "" : block.name };
+      const link = { class: "grow", href: linkTo(place.item, whole ? "" : block.name), "data-view": whole ? "" : block.name };
       head.append(node("a", link, node("span", { "aria-hidden": "true" }, whole ? "⤡" : "⤢"), hidden(whole ? "all blocks" : `${block.title} alone`)));
     }
     return card;
+  }
+
+  function isWide(block) {
+    if (block.is === "heat") return block.columns.length > ROOMY;
+    if (block.is !== "table") return false;
+    const letters = ({ title }, at) => block.rows.reduce((most, row) => Math.max(most, (row.cells[at] || "").length), title.length);
+    const columns = block.columns.map((column, at) => Math.min(56, letters(column, at) + 3));
+    return block.rows.some((row) => row.depth) || columns.reduce((sum, each) => sum + each, 0) > WIDE;
   }
 
   function drawText(block) {
@@ -188,7 +197,7 @@ keys      all by keyboard */
   }
 
   function itemLink(item, words, more = {}) {
-    return node("a", { href: hashOf(item, place.view), "data-item": item, ...more }, words);
+    return node("a", { href: linkTo(item, place.view), "data-item": item, ...more }, words);
   }
 
   function statusChip(status) {
@@ -328,7 +337,7 @@ keys      all by keyboard */
     const left = block.left_out ? `${plural(block.left_out, "byte")} left out` : "";
     const where = block.path ? node("code", {}, block.path) : "";
     const note = left || where ? node("p", { class: "note" }, left, left && where ? "; all of it: " : "", where) : "";
-    const box = node("pre", { class: block.look, tabindex: "0", role: "region", "aria-label": block.title }, text);
+    const box = node("pre", { class: block.look, tabindex: "0", role: "group", "aria-label": block.title }, text);
     return node("div", {}, box, rest, note);
   }
 
@@ -358,7 +367,7 @@ keys      all by keyboard */
 
   /** A box that scrolls what is too wide for it, by keyboard too. */
   function scrollBox(title, inside) {
-    return node("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, inside);
+    return node("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": title }, inside);
   }
 
   // --- Tables: of long ones only what is in view stands in the page.
@@ -839,7 +848,7 @@ keys      all by keyboard */
     );
     if (command) byId("top").append(node("p", { class: "command" }, node("code", {}, command), copyButton(command, "Copy the command")));
     byId("figures").replaceChildren(...figures.map((figure) =>
-      node("div", { class: "figure" }, node("dt", {}, figure.name, unitNote({ unit: "", better: figure.better })), node("dd", {}, figure.text), figure.note && node("dd", { class: "note" }, figure.note))));
+      node("div", { class: "figure" }, node("dt", {}, figure.name, unitNote({ unit: "", better: figure.better })), node("dd", { class: figure.text.length > 14 ? "long" : null }, figure.text), figure.note && node("dd", { class: "note" }, figure.note))));
     byId("meaning").hidden = !meaning;
     byId("meaning").replaceChildren(node("h2", {}, "What it means"), drawText({ text: meaning || "" }));
     showLink();
@@ -848,7 +857,7 @@ keys      all by keyboard */
   function drawNav() {
     const links = [["", "All"], ...run.projection.blocks.map((block) => [block.name, block.title])];
     byId("views").replaceChildren(...links.map(([view, title]) =>
-      node("a", { href: hashOf(place.item, view), "data-view": view, "aria-current": place.view === view ? "page" : null }, title)));
+      node("a", { href: linkTo(place.item, view), "data-view": view, "aria-current": place.view === view ? "page" : null }, title)));
   }
 
   const nextTask = () => new Promise((resolve) => setTimeout(resolve));
@@ -1163,7 +1172,7 @@ keys      all by keyboard */
 
   /** Links within the page: their place is taken without loading anything. */
   function pressedLink(event) {
-    const link = event.target.closest("a[href^='#']");
+    const link = event.target.closest("a[data-item], a[data-view]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
     if (link.dataset.item) open(link.dataset.item);

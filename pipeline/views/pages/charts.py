@@ -118,6 +118,7 @@ class ChartRow(NamedTuple):
     interval: tuple[float, float] | None
     values: Sequence[float]
     tooltip: str
+    item: str = ""
 
 
 def rows_chart(title: str, across: Scale, rows: Sequence[ChartRow]) -> str:
@@ -134,5 +135,5 @@ def rows_chart(title: str, across: Scale, rows: Sequence[ChartRow]) -> str:
         group = [f'<circle class="one" cx="{x(value):.1f}" cy="{y + 12:.1f}" r="2.5"/>' for value in row.values]
         group += flat_bar(y, *map(x, row.interval)) if row.interval else ()
         group.append(svg_mark(row.look, x(row.mean), y))
-        parts += [svg_text(left - 10, y + 4, name, "end"), svg_group(row.look, group, row.tooltip)]
+        parts += [svg_text(left - 10, y + 4, name, "end"), svg_group(row.look, group, row.tooltip, row.item)]
     return svg_picture(title, bottom + FOOT, parts)

@@ -54,15 +54,19 @@ def report_document(
 ) -> Report:
     """Page with the details of items, the most important first, of `most` bytes where that can be; with 0 of any."""
     packed = [_Packed.of(item, blocks) for item, blocks in details]
-    frame = len(_html(sources, projection, _report_data(projection, packed, [DROPPED] * len(packed))))
-    share = SHARE
-    while True:
-        levels = _levels(packed, (most - frame) / share if most else inf)
+    frame = len(_html(sources, projection, _report_data(projection, (), ())))
+    share, best = SHARE, None
+    for _ in range(TRIES):
+        levels = _levels(packed, max(0.0, most - frame) / share if most else inf)
         html = _html(sources, projection, _report_data(projection, packed, levels))
         if not most or len(html) <= most or not any(levels):
-            return Report(html, levels.count(CUT), levels.count(DROPPED))
-        # they took more room than alone they would: try with what was seen
-        share *= 1.03 * (len(html) - frame) / (most - frame)
+            best = Report(html, levels.count(CUT), levels.count(DROPPED))
+            if levels.count(FULL) == len(packed) or len(html) > CLOSE * most:
+                break
+        share *= max(1, len(html) - frame) / max(1.0, (1 + CLOSE) / 2 * most - frame)
+    return best or Report(
+        _html(sources, projection, _report_data(projection, packed, [DROPPED] * len(packed))), 0, len(packed)
+    )
 
 
 def content_policy(sources: Sources, is_live: bool = False) -> str:
@@ -79,6 +83,7 @@ def content_policy(sources: Sources, is_live: bool = False) -> str:
 
 DROPPED, CUT, FULL = 0, 1, 2
 SHARE = 0.6  # bytes of a file, in base64, for one of details packed alone: among their like they pack better
+TRIES, CLOSE = 4, 0.93  # to find how many fit, and how much of a file is as good as all of it
 
 
 class _Packed(NamedTuple):

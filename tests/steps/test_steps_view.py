@@ -1,0 +1,126 @@
+"""What there is to see of a pipeline: its state, its numbers, its targets and builds, and one target."""
+
+import json
+from contextlib import chdir
+from typing import Any
+
+import pytest
+from kit.project import Project
+
+from pipeline.build import project as projects
+from pipeline.build.history import past_builds
+from pipeline.core.projection import Moment, Projection, RunningTarget, as_json
+from pipeline.errors import SpecError
+from pipeline.steps import view
+
+SPEC = """\
+kind: steps
+steps:
+  part:
+    for: {n: [1, 2, 3]}
+    run: 'echo {n} > {out}'
+    writes: part{n}.txt
+  all:
+    run: 'cat {in} > {out}'
+    reads: {in: {step: part}}
+    writes: all.txt
+  last:
+    run: 'echo "<b>no</b>" >&2; test -e good && echo yes > {out}'
+    reads: {in: all.txt}
+    writes: last.txt
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Any) -> Project:
+    project = Project(tmp_path)
+    project.spec("demo", SPEC)
+    return project
+
+
+def seen(project: Project, **of_moment: Any) -> Projection:
+    with chdir(project.root):
+        plan = projects.load(["demo"])["demo"]
+        moment = Moment(now=10.0**9, builds=past_builds("demo"), **of_moment)
+        return view.project("demo", plan.targets, moment)
+
+
+def details(project: Project, item: str) -> dict[str, Any]:
+    with chdir(project.root):
+        plan = projects.load(["demo"])["demo"]
+        return {each.name: as_json(each) for each in view.details("demo", plan.targets, item)}
+
+
+def number(projection: Projection, name: str) -> Any:
+    return next((each.value for each in projection.figures if each.name == name), None)
+
+
+def rows(projection: Projection, name: str) -> list[Any]:
+    return [*next(each for each in projection.blocks if each.name == name).rows]  # type: ignore[union-attr]
+
+
+def test_what_was_never_built_is_empty_and_shows_no_number_that_nobody_measured(project: Project) -> None:
+    found = seen(project)
+    assert found.state.word == "empty"
+    assert number(found, "made") == 0
+    assert number(found, "last build") is None
+    assert {row.status for row in rows(found, "targets")} == {"open"}
+    assert "-" in rows(found, "targets")[1].cells
+
+
+def test_a_failure_is_seen_with_its_reason_and_its_log(project: Project) -> None:
+    project.call("demo")
+    found = seen(project)
+    assert found.state.word == "failed"
+    assert (number(found, "made"), number(found, "failed")) == (4, 1)
+    assert [row.cells[0] for row in rows(found, "failures")] == ["last"]
+    log = details(project, "demo:last")["log"]
+    assert (log["text"], log["look"], log["path"]) == ("<b>no</b>\n", "log", "runs/demo/.coppice/logs/last.log")
+
+
+def test_what_is_made_is_done_and_what_came_from_the_store_says_so(project: Project) -> None:
+    project.write("good", "")
+    project.call("demo")
+    found = seen(project)
+    assert (found.state.word, number(found, "made"), number(found, "failed")) == ("done", 5, 0)
+    project.spec("demo", SPEC.replace("echo {n}", "echo a{n}"))
+    project.call("demo")
+    project.spec("demo", SPEC)
+    project.call("demo")
+    again = seen(project)
+    assert {row.status for row in rows(again, "targets")} == {"recalled"}
+    assert len(rows(again, "builds")) == 3
+    assert [row.cells[0] for row in rows(again, "builds")] == ["3", "2", "1"]
+
+
+def test_a_build_without_an_end_is_killed_unless_somebody_works_on_it(project: Project) -> None:
+    project.write("good", "")
+    project.call("demo")
+    history = project.root / "runs/demo/.coppice/builds"
+    history.write_bytes(b"".join(line for line in history.read_bytes().splitlines(True) if b'"begin"' in line))
+    assert seen(project).state.word == "killed"
+    running = (RunningTarget("demo:last", 10.0**9 - 5, "half of it"),)
+    live = seen(project, is_building=True, running=running, left=3.0)
+    assert live.state.word == "live"
+    assert [[*row.cells] for row in rows(live, "running")] == [["last", "5 s", "half of it"]]
+    assert rows(live, "targets")[-1].status == "running"
+    paused = {"event": "paused", "at": 5.0}
+    assert seen(project, is_building=True, pause=paused).state.word == "paused"
+
+
+def test_every_row_that_names_an_item_opens_it_and_no_other_does(project: Project) -> None:
+    project.call("demo")
+    items = {row.item for block in ("targets", "failures") for row in rows(seen(project), block)} - {""}
+    assert len(items) == 5
+    for item in items:
+        assert {"facts", "reads", "writes", "commands"} <= details(project, item).keys()
+    with pytest.raises(SpecError, match="has no target 'demo:lost'"):
+        details(project, "demo:lost")
+
+
+def test_a_picture_of_the_graph_belongs_to_the_page_and_brings_no_style_of_its_own(project: Project) -> None:
+    project.call("demo")
+    pictures = [each.svg for each in seen(project).blocks if hasattr(each, "svg")]
+    assert len(pictures) == 2
+    assert not [svg for svg in pictures if "<style" in svg or "<script" in svg]
+    json.dumps(as_json(seen(project)), allow_nan=False)
