@@ -37,6 +37,7 @@ from pipeline.screens.stream import (
     FeedFrame,
     FollowedRun,
     PieceResponse,
+    abort_stuck,
     loop_time,
     packed_response,
     since_pieces,
@@ -262,9 +263,10 @@ class Dashboard:
         return run
 
     async def end_idle(self) -> None:
-        """End, again and again, the processes of runs that nobody looks at any more."""
+        """End, again and again, the processes of runs that nobody looks at any more, and ways to who takes nothing."""
         while True:
             await asyncio.sleep(IDLE_SECONDS / 10)
+            abort_stuck()
             await self._end_idle(IDLE_SECONDS)
 
     async def _end_idle(self, seconds: float) -> None:
