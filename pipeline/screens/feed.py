@@ -15,6 +15,7 @@ a secret leaves it, nor where the project and its user's files lie."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -195,7 +196,7 @@ def ledger_stats() -> Json:
 # --- A process of its own.
 
 LOOK_SECONDS, PROBLEM_SECONDS, IDLE_SECONDS = 0.2, 2.0, 60.0  # between looks; after one that failed; of no run
-REST = 3  # times as long as it took to project
+REST = 1  # times as long as it took to project
 PACKED_BYTES = 4000  # a text is packed from so many bytes on
 FOLDED_PART, FOLDED_BYTES = 4, 64_000  # changes of so large a part of the whole, and no less, are folded into it
 _SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
@@ -336,6 +337,7 @@ def main(words: Sequence[str]) -> int:
     """Serve as the process of the run that the words name; with the words of `open_show`, of a show of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us closes our standard input
     os.nice(19)
+    gc.set_threshold(100_000, 50, 50)  # records are many and in no cycles: looking for some takes a third of the time
     pipe = os.dup(1)
     os.dup2(2, 1)  # whatever is printed is no frame
     discretion = Discretion(os.environ, os.getcwd())

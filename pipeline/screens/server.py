@@ -37,6 +37,7 @@ from pipeline.screens.stream import (
     FeedFrame,
     FollowedRun,
     PieceResponse,
+    abort_stuck,
     loop_time,
     packed_response,
     since_pieces,
@@ -79,8 +80,9 @@ const go = () => {
 const asked = token
   ? fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } })
   : fetch("/api/session");
-asked.then((answer) => {
-  if (!answer.ok) return say("Open the link that coppice dashboard printed: it has the token of this server.");
+asked.then(async (answer) => {
+  if (!answer.ok || (await answer.json()).session !== "open")
+    return say("Open the link that coppice dashboard printed: it has the token of this server.");
   if (token) sessionStorage.setItem("coppice-token", token);
   return go();
 }, () => say("The server does not answer."));
@@ -135,8 +137,8 @@ DOOR = own_page("Coppice", "<noscript>This page needs JavaScript.</noscript>", _
 RUN_LIST = own_page("Runs", f'<table><thead><tr>{_HEADS}</tr></thead><tbody id="runs"></tbody></table>', _LIST)
 
 
-def page_response(page: tuple[bytes, str], status: int = 200) -> Response:
-    return Response(page[0], status, {**security_headers(page[1]), "content-type": "text/html; charset=utf-8"})
+def page_response(page: tuple[bytes, str]) -> Response:
+    return Response(page[0], 200, {**security_headers(page[1]), "content-type": "text/html; charset=utf-8"})
 
 
 # --- The application.
@@ -163,7 +165,7 @@ class Dashboard:
 
     async def _refuse(self, refusal: Rejection, request: Request) -> Response:
         wants_page = request.method == "GET" and not request.path.startswith(b"/api")
-        return page_response(DOOR, 401) if refusal.status == 401 and wants_page else refusal_response(refusal)
+        return page_response(DOOR) if refusal.status == 401 and wants_page else refusal_response(refusal)
 
     async def _answer(self, route: Route, request: WebRequest) -> Response:
         try:
@@ -187,7 +189,7 @@ class Dashboard:
         return json_response({"session": "open"}, {"set-cookie": cookie})
 
     async def _session(self, route: Route, request: WebRequest) -> Response:
-        return json_response({"session": "open"})
+        return json_response({"session": "open" if route.may_read else "none"})
 
     async def _health(self, route: Route, request: WebRequest) -> Response:
         return json_response({"status": "ok"})
@@ -267,9 +269,10 @@ class Dashboard:
         return run
 
     async def end_idle(self) -> None:
-        """End, again and again, the processes of runs that nobody looks at any more."""
+        """End, again and again, the processes of runs that nobody looks at any more, and ways to who takes nothing."""
         while True:
             await asyncio.sleep(IDLE_SECONDS / 10)
+            abort_stuck()
             await self._end_idle(IDLE_SECONDS)
 
     async def _end_idle(self, seconds: float) -> None:
@@ -382,7 +385,7 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=2 * PIECE)
+        transport.set_write_buffer_limits(high=PIECE)
         self.app_state = {**self.app_state, "abort": transport.abort}
         self._wait_for_request()
 

@@ -111,7 +111,7 @@ FEW = 50
 LONG, OUTLIER, NOTICED = 60.0, 3.0, 1.0
 
 
-class RunningTarget(NamedTuple):
+class TargetAtWork(NamedTuple):
     name: str
     rooms: tuple[str, ...]
     since: float
@@ -126,7 +126,7 @@ class Progress:
         used = {room for i in build.todo for room in rooms_of(build.targets[i])}
         self.rooms = {room: places for room, places in build.rooms.items() if room in used}
         self.counts: dict[str, int] = {}
-        self.running: dict[str, RunningTarget] = {}
+        self.running: dict[str, TargetAtWork] = {}
         self.stopping = ""
         self._eta = eta_of_build(build)
         self._judged, self._rest = now, self._eta.seconds({})
@@ -136,7 +136,7 @@ class Progress:
         return sum(self.counts.values())
 
     def target_started(self, target: Target, now: float) -> None:
-        self.running[target.name] = RunningTarget(target.name, rooms_of(target), now)
+        self.running[target.name] = TargetAtWork(target.name, rooms_of(target), now)
 
     def target_progress(self, target: Target, line: str) -> None:
         if target.name in self.running:
