@@ -30,8 +30,7 @@ def describe(target: Target) -> Mapping[str, Sequence[str]]:
 def _cage(keys: CageKeys) -> dict[str, Sequence[str]]:
     from pipeline.machine.limits import amount  # here: it loads what starts processes
 
-    sizes = {field.key for field in fields.LIMITS if field.read is fields.SIZE}
-    limits = [f"{name}: {amount(most) if name in sizes else f'{most:g}'}" for name, most in keys.limits.items()]
+    limits = [f"{name}: {amount(most) if name in fields.SIZES else f'{most:g}'}" for name, most in keys.limits.items()]
     words = {"sandbox": keys.sandbox, "network": keys.network}
     return {**{name: [word] for name, word in words.items() if word}, "limits": limits, "visible": keys.visible}
 

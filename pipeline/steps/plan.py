@@ -76,7 +76,7 @@ def _check_output(path: str, file: File, step: Step) -> None:
     if _SAFE.fullmatch(path) and len(path) < _SHORT:
         return
     wrong = f"step {step.name}: writes: '{cut_text(path)}'"
-    if posixpath.isabs(path) or ".." in path.split("/"):
+    if posixpath.isabs(path) or path.startswith("~/") or ".." in path.split("/"):
         file.item.wrong(f"{wrong} is outside the run's folder; give a path below it, without ..")
     if not path or path.endswith("/") or path == "." or posixpath.normpath(path) != path:
         file.item.wrong(f"{wrong} is not the plain path of a file; a folder is no output, list its files or pack them")

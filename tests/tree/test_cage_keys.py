@@ -68,6 +68,16 @@ def planned(search: Search, monkeypatch: pytest.MonkeyPatch) -> dict[str, Mappin
     return {target.stage: target.params for target in load(["x"], keep=False)["x"].targets}
 
 
+def test_folders_in_home_are_found_there(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = coded(project)
+    monkeypatch.setenv("HOME", str(project.root))
+    search.spec(repo="~/repo", roles={**search.keys["roles"], "ideas": {"backend": "patches", "folder": "~/ideas"}})
+    params = planned(search, monkeypatch)
+    assert params["root"]["repo"] == f"{project.root}/repo"
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
 def test_each_command_has_its_own_cage_within_that_of_the_search(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
