@@ -314,10 +314,11 @@ def _size(least: str) -> Reader:
     """Reader of sizes from `least` on: with less not even a shell would do its work."""
 
     def read(item: Item, what: str) -> int:
-        size = _bytes_of(str(item.plain()))
+        size, fewest = (float(found[1]) * _SIZES[found[2]] if (found := _SIZE.fullmatch(text)) else 0.0
+                        for text in (str(item.plain()), least))  # fmt: skip
         if not 1 <= size <= _LARGEST:
             item.wrong(f"{what}: expected a size such as 2 GB, 512 MB or 64 kB, found {item.summary()}")
-        if size < _bytes_of(least):
+        if size < fewest:
             item.wrong(f"{what}: {item.summary()} is too little for any command; {least} or more")
         return int(size)
 
@@ -325,13 +326,8 @@ def _size(least: str) -> Reader:
     return Reader(read, any_of(number, {"type": "string", "pattern": f"^{_SIZE.pattern}$"}))
 
 
-def _bytes_of(text: str) -> float:
-    match = _SIZE.fullmatch(text)
-    return float(match[1]) * _SIZES[match[2]] if match else 0.0
-
-
-SIZES = {name: _size(least) for name, least in
-         (("memory", "16 MB"), ("file_size", "4 kB"), ("output", "64 kB"), ("log", "1 kB"))}  # fmt: skip
+_LEAST = {"memory": "16 MB", "file_size": "4 kB", "output": "64 kB", "log": "1 kB"}
+SIZES = {name: _size(least) for name, least in _LEAST.items()}
 LIMITS = Table(
     Field("memory", SIZES["memory"], "of all its processes together", without="3/4 of the machine's"),
     Field("cpu", SECONDS, "CPU time of all its processes together: `90`, `10m`", without="none"),
@@ -353,15 +349,13 @@ def _visible_path(item: Item, what: str) -> str:
     path = item.text(what) or item.wrong(f"{what}: an empty path")
     if _IN_VARIABLE.search(path):
         item.wrong(f"{what}: {cut_text(path)}: variables have no value here; write ~/… or the path itself")
-    folder_path(item, what)
-    in_home, _, inner = path.partition("/")
-    inner = posixpath.normpath(inner)
-    if path == "~" or (in_home == "~" and (inner in (".", "..") or inner.startswith("../"))):
+    first, _, inner = folder_path(item, what).partition("/")
+    if first == "~" and posixpath.normpath(inner).partition("/")[0] in (".", ".."):
         item.wrong(f"{what}: {cut_text(path)} is all of HOME, with its keys; name folders in it, as ~/.cache/models")
-    whole = posixpath.normpath(path)
+    whole = f"{posixpath.normpath(path)}/"
     if not whole.strip("/"):
         item.wrong(f"{what}: / is all of the machine; name the folders that are needed")
-    if f"{whole}/".startswith(("/proc/", "//proc/")):
+    if whole.startswith(("/proc/", "//proc/")):
         item.wrong(f"{what}: {cut_text(path)}: a cage has a /proc of its own, which cannot be another; drop it")
     return path
 

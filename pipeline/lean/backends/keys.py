@@ -20,6 +20,7 @@ LEAST_MEMORY = 256  # megabytes; no Lean fits into less
 
 
 def _path(item: Item, what: str) -> str:
+    _ = item.text(what) or item.wrong(f"{what}: expected a path, found nothing")
     return os.path.normpath(os.path.expanduser(folder_path(item, what)))
 
 
