@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, NamedTuple, NoReturn
 
-from pipeline.core.cages import AUTO, GRADES, LANDLOCK, LOCAL, NETWORKS, NO_NETWORK, PLAIN, CageKeys
+from pipeline.core.cages import AUTO, GRADES, LANDLOCK, LOCAL, NETWORKS, NO_NETWORK, PLAIN, SIZE_LIMITS, CageKeys
 from pipeline.core.templates import Template, TemplateError, parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
@@ -326,8 +326,7 @@ def _size(least: str) -> Reader:
     return Reader(read, any_of(number, {"type": "string", "pattern": f"^{_SIZE.pattern}$"}))
 
 
-_LEAST = {"memory": "16 MB", "file_size": "4 kB", "output": "64 kB", "log": "1 kB"}
-SIZES = {name: _size(least) for name, least in _LEAST.items()}
+SIZES = {name: _size(least) for name, least in zip(SIZE_LIMITS, ("16 MB", "4 kB", "64 kB", "1 kB"), strict=True)}
 LIMITS = Table(
     Field("memory", SIZES["memory"], "of all its processes together", without="3/4 of the machine's"),
     Field("cpu", SECONDS, "CPU time of all its processes together: `90`, `10m`", without="none"),

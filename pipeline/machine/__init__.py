@@ -11,6 +11,7 @@ worker    the script that calls functions of the user's files
 job       the job of a stage; the workers and shared resources of a build
 cage      what a command may see, change and reach: bubblewrap, or Landlock
 visibility what a command in a cage sees
+cage_words cages in words: before anything runs, and which limit was in the way
 grades    grades of cages, which of them this machine has, and the cure for one it has not
 limits    limits on a command, by the kernel or by watching its tree
 usage     what a tree of processes uses
