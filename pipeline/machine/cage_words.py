@@ -13,6 +13,7 @@ from pipeline.machine.grades import describe_auto, resolve_grade, resolve_networ
 from pipeline.machine.limits import CageLimits, amount
 from pipeline.machine.visibility import visible_path
 
+MOST_NAMES = 12
 NamedCages = Sequence[tuple[str, CageKeys]]  # of commands, by their names for people
 
 
@@ -61,7 +62,7 @@ def _grouped(cages: NamedCages, text: Callable[[CageKeys], str]) -> str:
     found: dict[str, list[str]] = {}
     for name, keys in cages:
         found.setdefault(text(keys), []).append(name)
-    return "; ".join(f"{held} ({join_names(names)})" for held, names in found.items())
+    return "; ".join(f"{held} ({join_names(names, MOST_NAMES)})" for held, names in found.items())
 
 
 def _held(keys: CageKeys) -> str:
