@@ -10,14 +10,14 @@ from contextlib import chdir
 from typing import Any
 
 import pytest
-from kit.project import Project, Said
-from kit.searches import TESTED, Search, agent
+from kit.project import Project
+from kit.searches import Search, agent
 from kit.tree_runs import SPEC, config_of, manifest_of, searched, small_search
 from test_cascade import until
 from test_tree_paired import search as by_blocks
 
 from pipeline.build.project import load
-from pipeline.core.outcome import BUILT, Outcome
+from pipeline.core.outcome import BUILT, RECALLED, Outcome
 from pipeline.store.receipts import Receipts
 from pipeline.tree.follow import TreeFollower
 from pipeline.tree.report.live import LiveManifest
@@ -210,27 +210,24 @@ def test_each_idea_ends_with_a_line_and_bookkeeping_has_none(project: Project) -
     assert "built x:d0.n0.i0.score" in project.call("run", "x", "-v").out
 
 
-def test_of_each_idea_it_is_said_whether_all_of_it_was_recalled(project: Project) -> None:
-    """Whether the run is a new one, or has been built before, is no matter."""
-    search = Search(project, {"1": "gain=11", "2": "gain=12"}, **TESTED)
-    search.build()
-    search.spec(run="y")
-    ends = {each["eval_id"]: each["recalled"] for each in ended(search.build("y"), project, "y")}
-    assert ends == {"d0.n0.i0": True, "d0.n0.i1": True}
-    search.idea("2", "gain=13")
-    search.spec(run="z")
-    ends = {each["eval_id"]: each["recalled"] for each in ended(search.build("z"), project, "z")}
-    assert ends == {"d0.n0.i0": True, "d0.n0.i1": False}
-
-
-def ended(said: Said, project: Project, run: str) -> list[dict[str, Any]]:
-    """The events with which evaluations ended, if the lines say the same."""
-    events = map(json.loads, project.read(f"runs/{run}/events.jsonl").splitlines())
-    ends = [event for event in events if event["event"] == "completed"]
-    for each in ends:
-        [line] = [line for line in said.out.splitlines() if line.startswith(f"{run}:{each['eval_id']} ")]
-        assert line.endswith(", recalled") == each["recalled"], line
-    return ends
+@pytest.mark.parametrize("new", [True, False], ids=["told before", "told after"])
+def test_an_idea_is_called_recalled_whenever_its_targets_are_told_to_begin(project: Project, new: bool) -> None:
+    """What begins and is recalled at once may be told to begin before there is a receipt of it, or after."""
+    small_search(project)
+    project.call("run", "x")
+    for name in (EVENTS, MANIFEST):
+        (project.root / name).unlink()
+    with chdir(project.root):
+        targets = load(["x"], keep=False)["x"].targets
+        follower = TreeFollower("x", targets, targets)
+        for how, slot in ((RECALLED, "d0.n0.i0"), (BUILT, "d0.n0.i1")):
+            for target in (each for each in targets if f":{slot}." in each.name):
+                follower.target_started(target, new)
+                follower.target_ended(target, Outcome(how))
+        first, second = follower.take_lines()
+    assert first.endswith(", recalled")
+    assert not second.endswith(", recalled")
+    assert [event["recalled"] for event in events(project) if event["event"] == "completed"] == [True, False]
 
 
 def test_its_summary_fits_120_columns_whatever_ideas_are_called(project: Project) -> None:
