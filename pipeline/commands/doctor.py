@@ -21,7 +21,7 @@ from pipeline.core.cages import AUTO, GRADES, TRUSTED
 from pipeline.core.text import byte_text
 from pipeline.machine import grades, kernel
 from pipeline.machine.limits import describe_groups
-from pipeline.machine.load import usable_cpus
+from pipeline.machine.usage import usable_cpus
 
 
 class Finding(NamedTuple):

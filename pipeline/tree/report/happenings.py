@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import duration, join_names, plural
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED, RETRIED
-from pipeline.tree.report.markdown import clip_text, markdown_text
+from pipeline.tree.report.markdown import clip_text, markdown_text, table_cell
 from pipeline.tree.rules.positions import ASKING_STAGES
 from pipeline.tree.run.records import (
     EVENT_BUILD,
@@ -30,6 +30,7 @@ Event = Mapping[str, Any]
 # Of many builds, or of many waits, the first and the last ones are told.
 FIRST_LINES, LAST_LINES = 2, 8
 WHY_WIDTH = 100
+MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 # Events that people cause, and stops, each in words.
 SINGLE_EVENTS = {
     "lock_takeover": "the run was taken over from another process",
@@ -185,3 +186,13 @@ def _time(event: Event) -> float:
 
 def moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def failure_lines(manifest: Mapping[str, Any]) -> list[str]:
+    """A list of the evaluations that failed, and why; of limits, what is to be done once they were raised."""
+    failed = {name: error for name, each in manifest["evaluations"].items() if (error := each["error"])}
+    lines = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
+    if any("limit: " in error["why"] for error in failed.values()):
+        again = f"`coppice retry {manifest['tree_run_id']}` measures these again"
+        lines += ["", f"Limits are no part of what makes a result stale: once `limits:` allow more, {again}."]
+    return lines

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.core.text import join_names, plural
 from pipeline.tree.report.cages import cage_lines
-from pipeline.tree.report.happenings import happening_lines, standing_text
+from pipeline.tree.report.happenings import MOST_WHY, failure_lines, happening_lines, standing_text
 from pipeline.tree.report.headlines import verdict_word
 from pipeline.tree.report.markdown import (
     BLANK,
@@ -30,7 +30,6 @@ from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN, BestConfig
 from pipeline.tree.run.records import QUEUED, RUNNING
 
 IDEA_WIDTH, WHY_WIDTH, NAME_WIDTH, REASON_WIDTH = 48, 100, 20, 18  # characters
-MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
 
@@ -267,8 +266,6 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
     """The page.  `is_building`: a build of the search runs, or has just ended and writes this."""
     best, state = best_path(manifest), manifest["state"]
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
-    failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
-    failures = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
     opening = [*_opening(manifest, best[-1], is_building), "", scoring_sentence(manifest["run_config"])]
     sections = [
         ("", [*opening, *cage_lines(manifest)]),
@@ -278,7 +275,7 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
         ("Beam", beam_table(manifest)),
         ("Nodes", node_table(manifest)),
         *_depths(manifest),
-        ("Failures", failures),
+        ("Failures", failure_lines(manifest)),
         ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
