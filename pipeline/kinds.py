@@ -201,6 +201,12 @@ class ProveModule(Protocol):
     def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any: ...
 
 
+class StartModule(Protocol):
+    """Module for kinds whose commands may be in cages: lines to be told before anything of a run is started."""
+
+    def start_lines(self, targets: Sequence[Target]) -> Iterable[str]: ...
+
+
 class PursueModule(Protocol):
     """Module with targets that work on open goals."""
 
@@ -267,6 +273,7 @@ STEER: Ability[SteerModule] = Ability("steer", ("tree",))
 BRANCH: Ability[BranchModule] = Ability("branches", ("tree",))
 RETRY: Ability[RetryModule] = Ability("retry", ("tree",))
 PROMPT: Ability[PromptModule] = Ability("prompt", ("tree",))
+START: Ability[StartModule] = Ability("describe", ("steps", "tree"))
 PROVE: Ability[ProveModule] = Ability("read", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 VIEW: Ability[ViewModule] = Ability("view", ("steps", "tree", "proof", "mcts"))

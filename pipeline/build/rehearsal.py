@@ -53,7 +53,13 @@ class _Rehearsal:
         inputs = {p: self.after[p] if p in self.after else self._content(target, p) for p in target.inputs}
         missing = (path for path, content in inputs.items() if content is None and path not in self.after)
         held_by = held_by or next(missing, "")
-        return Forecast(self._action(target, receipt, recipe, inputs, bool(held_by)), found, held_by)
+        action = self._action(target, receipt, recipe, inputs, bool(held_by))
+        may_recall = action == RUN and None in inputs.values() and self._may_recall(target)
+        return Forecast(action, found, held_by, may_recall)
+
+    def _may_recall(self, target: Target) -> bool:
+        """Check if a target may come from the store: none that is never kept there, nor one that was forgotten."""
+        return self.maker.stage(target).stored and not self.maker.receipts[target.run].is_forgotten(target.name)
 
     def _stale_reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
         receipts = self.maker.receipts[target.run]
@@ -84,8 +90,7 @@ class _Rehearsal:
         key = recipes.result_key(recipe, contents) if len(contents) == len(inputs) else ""
         if key and self.maker.is_fresh(target, key):
             return FRESH
-        may_recall = self.maker.stage(target).stored and not self.maker.receipts[target.run].is_forgotten(target.name)
-        if key and not is_held and may_recall:
+        if key and not is_held and self._may_recall(target):
             stored = self.maker.stores[target.run].peek(key)
             if stored and len(stored.contents) == len(target.outputs):
                 self.after |= dict(zip(target.outputs, stored.contents, strict=True))
@@ -163,7 +168,7 @@ def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int]
     items = []
     for i, seen in forecasts.items():
         name = graph.targets[i].name
-        items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False))))
+        items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False)), seen.may_recall))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
     own = {i: rooms_of(graph.targets[i]) for i in seconds}
     schedule = Schedule({i: graph.above(i) for i in seconds}, own, session.room_places())

@@ -23,7 +23,7 @@ from pipeline.core.cages import AUTO, GRADES, TRUSTED
 from pipeline.core.text import byte_text
 from pipeline.machine import grades, kernel
 from pipeline.machine.limits import describe_groups
-from pipeline.machine.load import usable_cpus
+from pipeline.machine.usage import usable_cpus
 
 # What the commands of these names need, which are extras of the same names; `report` needs nothing.
 SCREENS = {"dashboard": ("starlette", "uvicorn"), "watch": ("textual",)}

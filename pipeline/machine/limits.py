@@ -21,7 +21,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import lru_cache, partial
 from itertools import count
 from subprocess import Popen
@@ -29,7 +29,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from pipeline.core.text import byte_text
 from pipeline.machine.failures import folder_bytes
-from pipeline.machine.process import Starter
+from pipeline.machine.process import Starter, end_of_child
 from pipeline.machine.usage import PAGE, nameless_bytes, tree_of, use_of
 
 MB, GB = 1 << 20, 1 << 30
@@ -419,7 +419,7 @@ def supervise(child: Popen[bytes], source: int, log: CappedLog, watch: Watch, ki
     """Copy what a child prints until it has ended, which nobody has asked for yet; the limit that it passed, or ''."""
     limit, began = "", time.monotonic()
     due = began + _SOON
-    with _end_of(child.pid) as ended:
+    with end_of_child(child.pid) as ended:
         poll = select.poll()
         poll.register(source, select.POLLIN)
         poll.register(ended, select.POLLIN)
@@ -439,24 +439,3 @@ def supervise(child: Popen[bytes], source: int, log: CappedLog, watch: Watch, ki
             if passed and not limit:
                 limit = passed
                 kill()
-
-
-@contextmanager
-def _end_of(pid: int) -> Iterator[int]:
-    """Give a descriptor that can be read from once a child has ended."""
-    if sys.platform == "linux":
-        ended = os.pidfd_open(pid)
-    else:  # macOS; its queue may say of a child that has ended already that there is none
-        queue = select.kqueue()
-        ended = queue.fileno()
-        try:
-            wanted = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
-            queue.control([wanted], 0)
-        except ProcessLookupError:
-            queue.close()
-            ended, end = os.pipe()
-            os.close(end)
-    try:
-        yield ended
-    finally:
-        os.close(ended)

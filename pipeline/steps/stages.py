@@ -38,7 +38,17 @@ def run_command(job: Job) -> None:
     if cage is not None and cage.is_walled:
         _check_folders(job)
     if ended != Exit(0):
-        raise StageFailed(*describe_exit(ended, job.target.limits.timeout))
+        why, status = describe_exit(ended, job.target.limits.timeout)
+        raise StageFailed(_with_limit(job, why, ended, cage), status)
+
+
+def _with_limit(job: Job, why: str, ended: Exit, cage: Cage | None) -> str:
+    """The reason of a failure with the limit that refused it more, where one did."""
+    if cage is None or ended.code <= 0 or ended.limit:
+        return why
+    from pipeline.machine.cage_words import refusing_limit
+
+    return refusing_limit(why, job.log, cage.limits)
 
 
 # Of so many files of a run each is shown by itself; of more, all that the run has made: each costs time.

@@ -43,7 +43,7 @@ MOST_EVALUATIONS = 50_000  # evaluations
 
 
 def _repo(item: Item, what: str) -> str:
-    path = os.path.normpath(item.text(what))
+    path = os.path.normpath(os.path.expanduser(fields.folder_path(item, what)))
     if not os.path.isdir(path):
         how = "is a file" if os.path.exists(path) else "does not exist"
         item.wrong(f"{what}: {path} {how}; name a folder, the code that the search starts from")
@@ -226,7 +226,8 @@ def _caged_loop(top: Values, cage: CageKeys) -> Loop:
         own = cage_in(role).within(outer) if role["backend"] in PROGRAM_BACKENDS else CageKeys()
         if why := fields.cage_mistake(own):
             places[name].wrong(f"role {name}: network: {why}")
-        roles[name] = {**role, **({CAGE: own.record} if any(own) else {})}
+        folder = {"folder": os.path.expanduser(role["folder"])} if "folder" in role else {}
+        roles[name] = {**role, **folder, **({CAGE: own.record} if any(own) else {})}
     return loop._replace(roles=roles)
 
 

@@ -226,13 +226,16 @@ ACTION_WORDS = {RUN: "to run", MAYBE: "to run maybe", RECALLED: "recalled", HELD
 
 
 class PlanItem(NamedTuple):
-    """Target in doubt; `seconds` as its last run took, or when `guessed`, as others of its step took."""
+    """Target in doubt; `seconds` as its last run took, or when `guessed`, as others of its step took.
+
+    `may_recall`: it is to run unless the store has its result, which shows when what it reads has been made."""
 
     name: str
     action: str
     why: tuple[str, ...]
     seconds: float | None = None
     guessed: bool = False
+    may_recall: bool = False
 
 
 class BuildPlan(NamedTuple):
@@ -294,6 +297,9 @@ def _times(items: Sequence[PlanItem]) -> str:
 def _footnotes(plan: BuildPlan) -> Iterator[str]:
     running = [item for item in plan.items if item.action in (RUN, MAYBE)]
     unknown = sum(item.seconds is None for item in running)
+    is_known = any(item.action == RECALLED for item in plan.items)  # the store knows of such work
+    if is_known and (open_ := sum(item.may_recall for item in plan.items)):
+        yield f"of those to run, {target_count(open_)} may be recalled: that shows when what they read has been made"
     if len(running) > unknown:
         jobs = f", {_duration(plan.wall)} with -n {plan.jobs}" if plan.jobs > 1 else ""
         most = "at most " if any(item.action == MAYBE for item in running) else ""

@@ -112,6 +112,18 @@ def test_results_that_are_in_the_store_are_recalled_all_the_way_down(demo: Proje
     assert plan(demo)["serial"] == 0
 
 
+def test_of_a_new_run_it_is_said_what_may_be_recalled_once_more_is_made(demo: Project) -> None:
+    other = "  other:\n    run: 'echo > {out}'\n    writes: other\n"
+    demo.spec("demo", DEMO + other)
+    demo.call()
+    demo.spec("new", DEMO.replace("cat {in} >> ran.txt; ", "") + other)
+    said = demo.call("plan", "new").out
+    assert said.startswith("12 targets: 11 to run, 1 recalled\n")
+    assert "of those to run, 7 targets may be recalled: that shows when what they read has been made\n" in said
+    assert "4 built, 8 recalled" in demo.call("run", "new").out
+    assert "may be recalled" not in demo.call("plan").out
+
+
 def test_an_output_that_is_recalled_as_it_was_leaves_its_readers_out_of_the_plan(demo: Project) -> None:
     demo.call()
     demo.write("runs/demo/a/1.txt", "tampered\n")

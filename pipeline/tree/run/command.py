@@ -27,6 +27,7 @@ from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.cage import Cage
+from pipeline.machine.cage_words import refusing_limit
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
@@ -239,7 +240,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     os.makedirs(output)
     results, names = f"{output}/results.csv", _brace_names(job, request, folder, output)
     fixed = {name: " ".join(fill_argv([text], names)) for name, text in params["env"].items()}
-    fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
+    fixed |= {"AGENTIC_OUTPUT_DIR": output, **({} if request.answers else {"AGENTIC_RESULTS_CSV": results})}
     shell = "argv" not in params
     words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
     env = job.processes.environment(job.target.run, fixed, params["pass"])
@@ -254,6 +255,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
         with watch_room([output, request.log]) as full:
             ended = job.processes.run(words, env, request.log, timeout, cwd=folder, cage=cage)
         why = describe_exit(ended, timeout)[0]
+        why = refusing_limit(why, request.log, cage.limits) if ended.code > 0 and not ended.limit else why
     except OSError as error:
         why, status = describe_start_failure(error, words[0])
         if not _is_inside(words[0], folder):
@@ -377,3 +379,15 @@ NOTE_MARK = " ----\n"
 def note_in_log(log: str, text: str) -> None:
     with open(log, "ab") as file:
         file.write(f"---- {text}{NOTE_MARK}".encode(errors="backslashreplace"))
+
+
+_LIMIT = re.compile(r"\blimit: (\w+)")
+
+
+def note_cure(job: Job, done: CheckoutRun) -> None:
+    """Say at the end of the log which keys would let a command of the root do what its cage kept it from."""
+    if limit := _LIMIT.search(done.why):
+        note_in_log(job.log, f"it passed a limit: `limits: {{{limit[1]}: …}}` allows more")
+    elif done.sandbox not in (None, PLAIN) and not done.void:
+        note_in_log(job.log, f"it ran in a cage ({done.sandbox}), which may lack something:")
+        note_in_log(job.log, "`visible:` lets it read more, `network:` reach more, `sandbox: plain` does without")

@@ -183,7 +183,7 @@ def command_files(command: CheckoutCommand, prefix: str = "in") -> dict[str, Pat
 
 def command_params(command: CheckoutCommand) -> dict[str, Any]:
     """The words of a command that its result depends on."""
-    cage = command.cage.recipe
+    cage = command.cage.recipe()
     return {**command.words, "env": dict(command.env), "pass": [*command.passed], **({CAGE: cage} if cage else {})}
 
 
