@@ -239,6 +239,26 @@ def _may_read(request: Request, site: Site) -> bool:
     return any(found) or _knows_token(request, site)
 
 
+# --- Steering.
+
+_PLACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.]{0,40}")
+
+
+def steer_command(what: str, run: str, words: Mapping[str, str]) -> tuple[list[str], str]:
+    """The command that does it, and its standard input; without a command, what is wrong."""
+    place = words.get("where", "") if what == "idea" else words.get("slot", "")
+    known = {"idea": {"text", "where"}, "answer": {"text", "slot"}}.get(what, set())
+    if unknown := sorted({*words} - known):
+        return [], f"{what} takes no {', '.join(unknown)[:100]!r}"
+    if place and not _PLACE.fullmatch(place):
+        return [], "a depth is a number, a node is like d1.n0 and a slot like d0.n0.i2"
+    if what == "answer" and not place:
+        return [], "answer: name the slot"
+    where = ["--depth" if place.isdecimal() else "--node", place] if place else []
+    command = {"idea": ["idea", run, "-", *where], "answer": ["answer", run, place, "-"]}.get(what, [what, run])
+    return command, words.get("text", "")
+
+
 def security_headers(policy: str = "default-src 'none'") -> dict[str, str]:
     """Headers of every answer.  `policy`: what a page may load and run, besides what none may."""
     own = [f"{name} 'none'" for name in ("frame-ancestors", "base-uri", "form-action") if name not in policy]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import secrets
 import signal
 import socket
@@ -239,7 +238,7 @@ class Dashboard:
         except (ValueError, ClientDisconnect) as error:
             return refusal_response(Rejection(413 if isinstance(error, TooLong) else 400, str(error)))
         run, what = route.words[0], route.words[-1]
-        command, text = steer_command(what, run, words)
+        command, text = access.steer_command(what, run, words)
         if not command:
             return refusal_response(Rejection(400, text))
         ended = await _run_command(command, text)
@@ -333,24 +332,6 @@ async def _json_body(request: WebRequest) -> Json:
     if not isinstance(words, dict) or not all(isinstance(value, str) for value in words.values()):
         raise ValueError("the content has to be a mapping of texts")
     return words
-
-
-_PLACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.]{0,40}")
-
-
-def steer_command(what: str, run: str, words: Mapping[str, str]) -> tuple[list[str], str]:
-    """The command that does it, and its standard input; without a command, what is wrong."""
-    place = words.get("where", "") if what == "idea" else words.get("slot", "")
-    known = {"idea": {"text", "where"}, "answer": {"text", "slot"}}.get(what, set())
-    if unknown := sorted({*words} - known):
-        return [], f"{what} takes no {', '.join(unknown)[:100]!r}"
-    if place and not _PLACE.fullmatch(place):
-        return [], "a depth is a number, a node is like d1.n0 and a slot like d0.n0.i2"
-    if what == "answer" and not place:
-        return [], "answer: name the slot"
-    where = ["--depth" if place.isdecimal() else "--node", place] if place else []
-    command = {"idea": ["idea", run, "-", *where], "answer": ["answer", run, place, "-"]}.get(what, [what, run])
-    return command, words.get("text", "")
 
 
 class CommandEnd(NamedTuple):
