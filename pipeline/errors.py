@@ -51,6 +51,11 @@ def writing(path: str) -> Iterator[None]:
         raise
 
 
+def unreadable_message(path: str, error: OSError) -> str:
+    """Message that names the file within `path` that cannot be opened; a read that fails names none."""
+    return f"{error.filename or path} cannot be read: {error.strerror or error}"
+
+
 def cut_text(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:117]}…"
 

@@ -10,8 +10,8 @@ A kind is a package with a line in KINDS and four modules:
     describe.outlook(targets)  -> lines about the whole run that one should know before it starts
 
 What else it can do is an Ability: the module that has it, and the kinds that do.  The protocols here say what such a
-module must have.  A kind that can ADVANCE or PROVE has a module `flags` too, whose FLAGS stand for keys of its
-spec.  Modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
+module must have.  The `read` of a kind that can ADVANCE or PROVE has FLAGS too, which stand for keys of its spec.
+Modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
 
@@ -201,6 +201,12 @@ class ProveModule(Protocol):
     def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any: ...
 
 
+class StartModule(Protocol):
+    """Module for kinds whose commands may be in cages: lines to be told before anything of a run is started."""
+
+    def start_lines(self, targets: Sequence[Target]) -> Iterable[str]: ...
+
+
 class PursueModule(Protocol):
     """Module with targets that work on open goals."""
 
@@ -267,7 +273,8 @@ STEER: Ability[SteerModule] = Ability("steer", ("tree",))
 BRANCH: Ability[BranchModule] = Ability("branches", ("tree",))
 RETRY: Ability[RetryModule] = Ability("retry", ("tree",))
 PROMPT: Ability[PromptModule] = Ability("prompt", ("tree",))
-PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
+START: Ability[StartModule] = Ability("describe", ("steps", "tree"))
+PROVE: Ability[ProveModule] = Ability("read", ("proof", "mcts"))
 PURSUE: Ability[PursueModule] = Ability("plan", ("proof",))
 VIEW: Ability[ViewModule] = Ability("view", ("steps", "tree", "proof", "mcts"))
 SHOW: Ability[ShowModule] = Ability("view", ("tree",))
@@ -311,7 +318,7 @@ def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
 
 
 def flags(kind: str) -> Sequence[Field]:
-    return cast("Sequence[Field]", _module(kind, "flags").FLAGS)
+    return cast("Sequence[Field]", _module(kind, "read").FLAGS)
 
 
 def schema(names: Iterable[str] = KINDS) -> Mapping[str, Any]:

@@ -5,12 +5,13 @@ JSON Schema as well.  Readers take an Item and the words that messages begin wit
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import Any, NamedTuple, NoReturn
 
-from pipeline.core.cages import AUTO, GRADES, LANDLOCK, LOCAL, NETWORKS, NO_NETWORK, PLAIN, CageKeys
+from pipeline.core.cages import AUTO, GRADES, LANDLOCK, LOCAL, NETWORKS, NO_NETWORK, PLAIN, SIZE_LIMITS, CageKeys
 from pipeline.core.templates import Template, TemplateError, parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
@@ -204,7 +205,8 @@ def choice(allowed: Iterable[str]) -> Reader:
     def read(item: Item, what: str) -> str:
         value = item.text(what)
         if value not in allowed:
-            item.wrong(f"{what}: '{cut_text(value)}' is unknown{did_you_mean(value, allowed)}")
+            word = value if isinstance(item.plain(), str) else ""  # `true` is like no word
+            item.wrong(f"{what}: '{cut_text(value)}' is unknown{did_you_mean(word, allowed)}")
         return value
 
     return Reader(read, {"enum": [*allowed]})
@@ -224,13 +226,18 @@ class StorePlace(NamedTuple):
     sign: bool
 
 
-def _folder(item: Item, what: str) -> str:
-    return item.text(what) or item.wrong(f"{what}: expected the path of a folder, found ''")
+def folder_path(item: Item, what: str) -> str:
+    """The path of a folder as it is written; `~/…` is for whoever opens it to expand, and nobody else has a `~`."""
+    path = item.text(what) or item.wrong(f"{what}: expected the path of a folder, found ''")
+    if path.startswith("~") and path.partition("/")[0] != "~":
+        name = path.partition("/")[0]
+        item.wrong(f"{what}: {cut_text(name)}: the HOME of another user has no name here; write the path out, or ~/…")
+    return path
 
 
 def _store(item: Item, what: str) -> StorePlace:
     if not item.is_map:
-        return StorePlace(_folder(item, what), sign=False)
+        return StorePlace(folder_path(item, what), sign=False)
     keys = _STORE_KEYS.read(item, what)
     return StorePlace(keys["path"], keys["sign"])
 
@@ -274,6 +281,7 @@ PAUSE = Reader(
 SHARE = number(0, 1)
 # An empty text is no path, and a mapping in braces without quotes is no text.
 SOME_TEXT: Schema = {**TEXT.schema, "minLength": 1}
+FOLDER = Reader(folder_path, {**SOME_TEXT, "pattern": "^(~$|~/|[^~])"})
 TEXTS: Schema = any_of(SOME_TEXT, list_of(SOME_TEXT))
 COMMAND_SCHEMA = any_of(SOME_TEXT, list_of(TEXT.schema, minItems=1))
 # Names to pass through in a list; or a mapping, in which a name without a value is passed through.
@@ -282,14 +290,14 @@ ENV_SCHEMA = any_of(
     list_of(_VARIABLE_NAME), object_of(any_of(TEXT.schema, {"type": "null"}), propertyNames=_VARIABLE_NAME)
 )
 _STORE_KEYS = Table(
-    Field("path", Reader(_folder, SOME_TEXT), "the folder", default="runs/.store"),
+    Field("path", FOLDER, "the folder", default="runs/.store"),
     Field("sign", BOOLEAN, "sign results, and believe only those that are signed with the same key", default=False),
 )
 STORE = Field(
     "store",
-    Reader(_store, any_of(SOME_TEXT, _STORE_KEYS.schema)),
-    "folder for results, from the project's root; other checkouts and machines may share it. `{path: …, sign: true}`"
-    " believes only [results that you have signed](internals.md#signed-results)",
+    Reader(_store, any_of(FOLDER.schema, _STORE_KEYS.schema)),
+    "folder for results, from the project's root or with `~/`; other checkouts and machines may share it."
+    " `{path: …, sign: true}` believes only [results that you have signed](internals.md#signed-results)",
     without="`runs/.store`",
 )
 
@@ -302,34 +310,53 @@ _SIZES = {"": 1, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _LARGEST = 1 << 60  # bytes, more than any machine has
 
 
-def _size(item: Item, what: str) -> int:
-    match = _SIZE.fullmatch(str(item.plain()))
-    size = float(match[1]) * _SIZES[match[2]] if match else 0.0
-    if not 1 <= size <= _LARGEST:
-        item.wrong(f"{what}: expected a size such as 2 GB, 512 MB or 64 kB, found {item.summary()}")
-    return int(size)
+def _size(least: str) -> Reader:
+    """Reader of sizes from `least` on: with less not even a shell would do its work."""
+
+    def read(item: Item, what: str) -> int:
+        size, fewest = (float(found[1]) * _SIZES[found[2]] if (found := _SIZE.fullmatch(text)) else 0.0
+                        for text in (str(item.plain()), least))  # fmt: skip
+        if not 1 <= size <= _LARGEST:
+            item.wrong(f"{what}: expected a size such as 2 GB, 512 MB or 64 kB, found {item.summary()}")
+        if size < fewest:
+            item.wrong(f"{what}: {item.summary()} is too little for any command; {least} or more")
+        return int(size)
+
+    number = {"type": "number", "exclusiveMinimum": 0}
+    return Reader(read, any_of(number, {"type": "string", "pattern": f"^{_SIZE.pattern}$"}))
 
 
-SIZE = Reader(
-    _size, any_of({"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_SIZE.pattern}$"})
-)
+SIZES = {name: _size(least) for name, least in zip(SIZE_LIMITS, ("16 MB", "4 kB", "64 kB", "1 kB"), strict=True)}
 LIMITS = Table(
-    Field("memory", SIZE, "of all its processes together", without="3/4 of the machine's"),
+    Field("memory", SIZES["memory"], "of all its processes together", without="3/4 of the machine's"),
     Field("cpu", SECONDS, "CPU time of all its processes together: `90`, `10m`", without="none"),
-    Field("processes", count(1, 4_000_000), "processes and threads at once", 4096),
+    Field("processes", count(4, 4_000_000), "processes and threads at once", 4096),
     Field("files", count(16, 1_000_000), "files that one of its processes has open", 8192),
-    Field("file_size", SIZE, "of one file that it writes", without="8 GB"),
-    Field("output", SIZE, "what it adds to the disk, in its checkout and its output", without="16 GB"),
-    Field("log", SIZE, "what it prints", without="64 MB"),
+    Field("file_size", SIZES["file_size"], "of one file that it writes", without="8 GB"),
+    Field("output", SIZES["output"], "what it adds to the disk, in its checkout and its output", without="16 GB"),
+    Field("log", SIZES["log"], "what it prints", without="64 MB"),
 )  # fmt: skip
+_IN_VARIABLE = re.compile(r"\$(\w|\{)")
 
 
 def _visible(item: Item, what: str) -> tuple[str, ...]:
-    paths = item.items(what) if item.is_list else [item]
-    for path in paths:
-        if not path.text(what):
-            path.wrong(f"{what}: an empty path")
-    return tuple(path.text(what) for path in paths)
+    return tuple(_visible_path(path, what) for path in (item.items(what) if item.is_list else [item]))
+
+
+def _visible_path(item: Item, what: str) -> str:
+    """A path that a command may read besides, unless it can never be right."""
+    path = item.text(what) or item.wrong(f"{what}: an empty path")
+    if _IN_VARIABLE.search(path):
+        item.wrong(f"{what}: {cut_text(path)}: variables have no value here; write ~/… or the path itself")
+    first, _, inner = folder_path(item, what).partition("/")
+    if first == "~" and posixpath.normpath(inner).partition("/")[0] in (".", ".."):
+        item.wrong(f"{what}: {cut_text(path)} is all of HOME, with its keys; name folders in it, as ~/.cache/models")
+    whole = f"{posixpath.normpath(path)}/"
+    if not whole.strip("/"):
+        item.wrong(f"{what}: / is all of the machine; name the folders that are needed")
+    if whole.startswith(("/proc/", "//proc/")):
+        item.wrong(f"{what}: {cut_text(path)}: a cage has a /proc of its own, which cannot be another; drop it")
+    return path
 
 
 def _limits(item: Item, what: str) -> dict[str, float]:

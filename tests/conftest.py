@@ -1,5 +1,6 @@
 """Settings of all tests, and the fixtures that most of them use."""
 
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -46,9 +47,12 @@ COLLECTING = Collecting()
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     COLLECTING.on = True
+    gc.disable()  # all of it stays, and looking at it again and again would take a third of the time
     try:
         return (yield)
     finally:
+        gc.freeze()
+        gc.enable()
         COLLECTING.on = False
 
 

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from benchmarks.bank import Metered, Patient
 from pipeline.lean.backends.table import proof_fault
 from pipeline.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
-from pipeline.mcts.run import engine
-from pipeline.mcts.run.evaluator import Evaluator
+from pipeline.mcts.run import Evaluator, drive_search, found_script
 from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.guides import Guide
@@ -121,11 +120,11 @@ def by_mcts(row: Row, session: Session, start: TacticState, how: How) -> None:
     journalled = SearchJournal(SearchStart(rules(row.searcher, how), trying.root()), lambda line: None)
     journalled.policy = timed = Timed(journalled.policy)
     try:
-        engine.drive_search(journalled, lambda tree, waiting: trying.answer(tree, waiting[0]))
+        drive_search(journalled, lambda tree, waiting: trying.answer(tree, waiting[0]))
     finally:
         row.calls, row.tree = trying.calls.tactics, round(timed.seconds, 4)
     row.status = STATUS_WORDS[timed.tree.root.status]
-    row.script = engine.found_script(timed.tree, trying)
+    row.script = found_script(timed.tree, trying)
 
 
 def rules(searcher: str, how: How) -> SearchRules | TeamRules:

@@ -9,8 +9,8 @@ from benchmarks.trust.errors import chunks
 from benchmarks.trust.shares import Share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import Array, World
+from pipeline.trust.distributions import t_quantile
 from pipeline.trust.noninferiority import PASSED, judge_guard
-from pipeline.trust.student import t_quantile
 
 IDEAS = 7
 MARGIN = 3.0  # standard errors

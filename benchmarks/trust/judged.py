@@ -15,9 +15,9 @@ from pipeline.tree.rules.beam import COMPLETED, Evaluation, first_failed_check
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.scoring import Metric, ScoringRules, score_by_means
 from pipeline.tree.rules.sheet import CheckedRows, SheetRow
+from pipeline.trust.distributions import t_quantile
 from pipeline.trust.evidence import JointTest
 from pipeline.trust.rule import weigh
-from pipeline.trust.student import t_quantile
 
 Array = Any
 ALPHA = 0.05

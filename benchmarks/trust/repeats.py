@@ -18,8 +18,8 @@ from benchmarks.trust.judged import ALPHA, column, first, promoted, weighed
 from benchmarks.trust.shares import Share, seeded, share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import Array
+from pipeline.trust.distributions import t_cdf
 from pipeline.trust.evidence import JointTest
-from pipeline.trust.student import t_cdf
 
 FEATURES, USED, RIDGE = 12, 6, 0.1
 MOST = 5.5

@@ -42,7 +42,7 @@ NEW_COMMANDS = {
     "bg": "pipeline.commands.proofs:BgCommand",
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
-    "log": "pipeline.commands.log:LogCommand",
+    "log": "pipeline.commands.questions:LogCommand",
     "watch": "pipeline.commands.watch:WatchCommand",
     "dashboard": "pipeline.commands.dashboard:DashboardCommand",
     "init": "pipeline.commands.upkeep:InitCommand",

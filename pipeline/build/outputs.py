@@ -16,7 +16,7 @@ from threading import Lock
 
 from pipeline.core.graph import Graph, Ports, Target
 from pipeline.core.recipe import suffix
-from pipeline.errors import writing
+from pipeline.errors import unreadable_message, writing
 from pipeline.machine.job import StageFailed
 from pipeline.store import noop
 from pipeline.store.files import Files, append_lines
@@ -43,11 +43,6 @@ def log_if_any(path: str) -> str:
     if not size:
         os.unlink(path)
     return path if size else ""
-
-
-def unreadable_message(path: str, error: OSError) -> str:
-    """Message that names the file within `path` that cannot be opened; a read that fails names none."""
-    return f"{error.filename or path} cannot be read: {error.strerror or error}"
 
 
 # What file systems allow for a name, in bytes.

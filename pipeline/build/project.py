@@ -187,7 +187,7 @@ def _run_plan(run: str, kind: str, path: str, spec: Any, sources: Mapping[str, i
     reads = {path for t in targets for _, group in t.reads for path in group if not path.startswith(own)}
     needs = tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
     (store, signed), signatures = spec.store or DEFAULT_STORE, tuple(sources.values())
-    head = (run, kind, path, store, signed, spec.rooms, spec.at_once, needs, spec.refusal)
+    head = (run, kind, path, os.path.expanduser(store), signed, spec.rooms, spec.at_once, needs, spec.refusal)
     return RunPlan(*head, tuple(sources), signatures, targets)
 
 

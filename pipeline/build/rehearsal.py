@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pipeline import kinds
-from pipeline.build.outputs import unreadable_message
 from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, Reason, Receipt, stale_reasons
 from pipeline.core.graph import Target, rooms_of, step_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast
 from pipeline.core.schedule import Schedule, wall_time
-from pipeline.errors import SpecError
-from pipeline.views.plan import BuildPlan, PlanItem, plan_reasons
+from pipeline.errors import SpecError, unreadable_message
+from pipeline.views.answers import BuildPlan, PlanItem, plan_reasons
 
 
 def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:
@@ -54,7 +53,13 @@ class _Rehearsal:
         inputs = {p: self.after[p] if p in self.after else self._content(target, p) for p in target.inputs}
         missing = (path for path, content in inputs.items() if content is None and path not in self.after)
         held_by = held_by or next(missing, "")
-        return Forecast(self._action(target, receipt, recipe, inputs, bool(held_by)), found, held_by)
+        action = self._action(target, receipt, recipe, inputs, bool(held_by))
+        may_recall = action == RUN and None in inputs.values() and self._may_recall(target)
+        return Forecast(action, found, held_by, may_recall)
+
+    def _may_recall(self, target: Target) -> bool:
+        """Check if a target may come from the store: none that is never kept there, nor one that was forgotten."""
+        return self.maker.stage(target).stored and not self.maker.receipts[target.run].is_forgotten(target.name)
 
     def _stale_reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
         receipts = self.maker.receipts[target.run]
@@ -85,8 +90,7 @@ class _Rehearsal:
         key = recipes.result_key(recipe, contents) if len(contents) == len(inputs) else ""
         if key and self.maker.is_fresh(target, key):
             return FRESH
-        may_recall = self.maker.stage(target).stored and not self.maker.receipts[target.run].is_forgotten(target.name)
-        if key and not is_held and may_recall:
+        if key and not is_held and self._may_recall(target):
             stored = self.maker.stores[target.run].peek(key)
             if stored and len(stored.contents) == len(target.outputs):
                 self.after |= dict(zip(target.outputs, stored.contents, strict=True))
@@ -164,7 +168,7 @@ def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int]
     items = []
     for i, seen in forecasts.items():
         name = graph.targets[i].name
-        items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False))))
+        items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False)), seen.may_recall))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
     own = {i: rooms_of(graph.targets[i]) for i in seconds}
     schedule = Schedule({i: graph.above(i) for i in seconds}, own, session.room_places())

@@ -12,12 +12,11 @@ build          a build from words to exit code, with all its reporters
 run            run
 doit_commands  list, info, clean, forget, ignore; and those of doit that mean nothing here
 help           help
-questions      why, plan, graph, explain, replay, prompt
+questions      why, plan, graph, explain, replay, prompt, log
 searches       advance, calibrate, holdout, retry
 tree           tree, branches
 watch          watch; how a feed comes to a terminal
 steer          pause, resume, idea, answer
-log            log
 screens        report
 dashboard      dashboard
 upkeep         init, schema, gc

@@ -28,15 +28,14 @@ from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.exits import LOCKED, refuse
 from pipeline.commands.selection import plans_for
-from pipeline.core.cages import AUTO
 from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
 from pipeline.errors import NO_ROOM, UNAVAILABLE, RunPaused
 from pipeline.kinds import Follower
 from pipeline.machine.failures import describe_unwritten
-from pipeline.machine.load import ROOT, usable_cpus
 from pipeline.machine.lock import lock_runs
+from pipeline.machine.usage import ROOT, usable_cpus
 from pipeline.views.events import Build, Reporter
 from pipeline.views.lines import savings_line
 from pipeline.views.reporters import REPORTERS, Console, ReporterGroup
@@ -169,7 +168,7 @@ def build_locked(
             )
         session.prepare()
         _warn_unset(session, todo)
-        _tell_auto_grade(session, todo)
+        _tell_of_cages(session, todo)
         at_once = job_count(params["num_process"], plans)
         stream = closed.enter_context(open(out, "w", encoding="utf-8")) if isinstance(out, str) else sys.stdout
         reporter = _reporter(session, stream, params, reporters)
@@ -273,15 +272,12 @@ def _warn_unset(session: BuildSession, todo: set[int]) -> None:
         )
 
 
-def _tell_auto_grade(session: BuildSession, todo: set[int]) -> None:
-    """Tell which grade `sandbox: auto` is on this machine, and what is missing for the next one."""
-    for run, cages in session.cages(todo).items():
-        if autos := [keys for keys in cages if keys.sandbox in ("", AUTO)]:
-            from pipeline.machine.grades import describe_auto  # here: it loads what few builds need
-
-            can_be_judged = session.plans[run].kind != "steps"
-            words = describe_auto(any(keys.judged for keys in autos), can_be_judged)
-            sys.stderr.write(f"coppice: {run}: sandbox auto is {words}\n")
+def _tell_of_cages(session: BuildSession, todo: set[int]) -> None:
+    """Tell which grade `sandbox: auto` is on this machine, and what candidates could see that they should not."""
+    for run in session.cages(todo):
+        plan = session.plans[run]
+        for line in kinds.ability_module(plan.kind, kinds.START).start_lines(plan.targets):
+            sys.stderr.write(f"coppice: {run}: {line}\n")
 
 
 def _reporter(

@@ -100,7 +100,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     def parse_execute(self, in_args: list[str]) -> int:
         self.words = in_args
         try:
-            if getattr(self.loader, "looked", False):
+            if self.is_ours:
                 check_whole(in_args, CmdParse(self.get_options()))
             code = int(super().parse_execute(in_args) or 0)
             sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
@@ -164,10 +164,19 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         """Run doit's own command of the name."""
         return int(super().execute(params, args) or 0)
 
+    @property
+    def is_ours(self) -> bool:
+        """True for `coppice`, which knows that the project is made of specs; `doit` has yet to look."""
+        return bool(getattr(self.loader, "looked", False))
+
+    def get_backends(self) -> dict[str, Any]:
+        """List doit's databases; `coppice` has none, and does not search all installed packages for more."""
+        return {} if self.is_ours else dict(super().get_backends())
+
     def get_options(self) -> list[CmdOption]:
         """List the options; with `coppice`, only those that mean something here."""
         options: list[CmdOption] = super().get_options()
-        if not getattr(self.loader, "looked", False):
+        if not self.is_ours:
             return options
         return [each for each in options if each.name not in MEANINGLESS_OPTIONS and each.section == ""]
 
@@ -191,7 +200,7 @@ class AnywhereCommand(NewCommand):
     """Command that needs no project; in somebody else's its name may be that of a task of theirs."""
 
     def execute(self, params: Any, args: list[str]) -> int:
-        theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
+        theirs = os.path.exists("dodo.py") and not self.is_ours
         return super().execute(params, args) if theirs else self.run_guarded({})
 
 

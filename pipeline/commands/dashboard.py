@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NoReturn
 
 from doit.exceptions import InvalidCommand
 
@@ -45,8 +45,7 @@ class DashboardCommand(NewCommand):
     takes = (0, 1, "name one run, or none for the list of all")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if lacking := [name for name in SCREENS[self.name] if find_spec(name) is None]:
-            raise Unavailable(f"dashboard: it needs the package {lacking[0]}: {INSTALL}")
+        check_installed(self.name)
         runs = project.spec_paths()
         if args and args[0] not in runs:
             raise SpecError(f"dashboard: '{args[0]}' is no run{did_you_mean(args[0], runs)}")
@@ -56,11 +55,21 @@ class DashboardCommand(NewCommand):
                 f"dashboard: --host {host} means that {MEANS}; better: `ssh -L {port}:127.0.0.1:{port} THIS_MACHINE`;"
                 " if you do mean it, add --open-to-network"
             )
-        listening = listen(host, port)
-        listening.set_inheritable(True)
-        sys.stdout.flush()
-        command = module_command("pipeline.screens.server", str(listening.fileno()), host, *args[:1] or [""])
-        os.execv(command[0], command)
+        become_server(host, port, *args[:1] or [""])
+
+
+def check_installed(name: str) -> None:
+    if lacking := [package for package in SCREENS["dashboard"] if find_spec(package) is None]:
+        raise Unavailable(f"{name}: it needs the package {lacking[0]}: {INSTALL}")
+
+
+def become_server(host: str, port: int, *words: str) -> NoReturn:
+    """Open the socket and become the server, which is told these words."""
+    listening = listen(host, port)
+    listening.set_inheritable(True)
+    sys.stdout.flush()
+    command = module_command("pipeline.screens.server", str(listening.fileno()), host, *words)
+    os.execv(command[0], command)
 
 
 def listen(host: str, port: int) -> socket.socket:

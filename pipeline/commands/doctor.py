@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from tempfile import TemporaryFile
@@ -19,9 +20,10 @@ from typing import Any, NamedTuple
 
 from pipeline.commands.command import AnywhereCommand, opt_json, print_result
 from pipeline.core.cages import AUTO, GRADES, TRUSTED
+from pipeline.core.text import byte_text
 from pipeline.machine import grades, kernel
-from pipeline.machine.limits import amount, describe_groups
-from pipeline.machine.load import usable_cpus
+from pipeline.machine.limits import describe_groups
+from pipeline.machine.usage import usable_cpus
 
 # What the commands of these names need, which are extras of the same names; `report` needs nothing.
 SCREENS = {"dashboard": ("starlette", "uvicorn"), "watch": ("textual",)}
@@ -53,6 +55,8 @@ def check_git() -> Finding:
     if program is None:
         return Finding(False, "", "git is not installed; a search over code needs it: apt install git")
     said = _printed(program, "--version")
+    if not said:
+        return Finding(False, program, "it does not say its version, and so does not work: install git again")
     return Finding(True, f"{said.removeprefix('git version ')}, {program}")
 
 
@@ -68,7 +72,7 @@ def check_disk() -> Finding:
         moves, free = _access_times_move(folder), shutil.disk_usage(folder).free
     except OSError as error:
         return Finding(False, "", f"{os.path.abspath(folder)} cannot be written to: {error.strerror}")
-    where = f"{folder} on {_file_system(folder)}, {amount(free)} free"
+    where = f"{folder} on {_file_system(folder)}, {byte_text(free)} free"
     if moves:
         return Finding(True, f"{where}, access times are kept")
     why = "its mount keeps no access times, so that under `plain` nothing tells who reads a sealed file"
@@ -99,7 +103,7 @@ def check_bubblewrap() -> Finding:
     if not tried.found:
         return Finding(False, "", tried.cure)
     version = _printed(tried.found, "--version").removeprefix("bubblewrap ")
-    return Finding(True, f"{version}, {tried.found}, makes namespaces")
+    return Finding(True, ", ".join(filter(None, [version, tried.found, "makes namespaces"])))
 
 
 def check_landlock() -> Finding:
@@ -184,19 +188,19 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
     "Landlock": check_landlock,
     "call filter": check_call_filter,
     "control groups": check_groups,
-    **{f"screen: {name}": lambda name=name: check_extra(name, SCREENS[name]) for name in SCREENS},  # type: ignore[misc]
-    **{f"sandbox: {grade}": lambda grade=grade: check_grade(grade) for grade in GRADES},  # type: ignore[misc]
+    **{f"screen: {name}": partial(check_extra, name, SCREENS[name]) for name in SCREENS},
+    **{f"sandbox: {grade}": partial(check_grade, grade) for grade in GRADES},
     f"sandbox: {AUTO}": check_auto,
 }
 
 
 def _printed(*words: str) -> str:
-    """The first line that a program prints; a word about it if there is none."""
+    """The first line that a program prints; empty if it prints none, does not start or does not end."""
     try:
         ended = subprocess.run(words, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return "of no version"
-    return ended.stdout.decode(errors="replace").partition("\n")[0].strip() or "of no version"
+        return ""
+    return ended.stdout.decode(errors="replace").partition("\n")[0].strip()
 
 
 class DoctorCommand(AnywhereCommand):

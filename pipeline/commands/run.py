@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -12,6 +13,7 @@ from pipeline.commands.command import NAMES, SpecCommand, opt_jobs, option
 from pipeline.commands.selection import run_answer
 
 opt_verbose = option("verbose", "a line for each target, also for those that only keep the books", short="v")
+_ASKS_FOR_REPORTER = re.compile("-[^-]*r|--r").match
 opt_junit = option("junit", "write the targets and how they ended to FILE as JUnit XML", "", "FILE")
 
 
@@ -25,10 +27,20 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
         opt_verbose,
     )
 
+    def get_reporters(self) -> dict[str, Any]:
+        """List doit's reporters and those of plugins; with `coppice` only once it is asked for one: all installed
+        packages are searched for them."""
+        return {} if self.is_ours else dict(super().get_reporters())
+
+    def parse_execute(self, in_args: list[str]) -> int:
+        if self.is_ours and any(map(_ASKS_FOR_REPORTER, in_args)):
+            self.reporters = super().get_reporters()
+        return super().parse_execute(in_args)
+
     def on_specs(self, params: Any, args: list[str]) -> int:
         unusual = params["always"] or params["junit"] or params["verbose"] or params["reporter"] != "console"
         to_file = params["outfile"] is not sys.stdout
-        if not (unusual or to_file or getattr(self.loader, "looked", False)) and noop(args):
+        if not (unusual or to_file or self.is_ours) and noop(args):
             return 0
         from pipeline.commands.build import build
 

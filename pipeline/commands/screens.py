@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline import kinds
-from pipeline.build import project
-from pipeline.build.activity import moment_of
-from pipeline.build.history import past_builds
 from pipeline.commands.command import OneRunCommand, option
-from pipeline.commands.selection import ability_of, run_of_word
-from pipeline.core.projection import Json, Table, as_json
+from pipeline.commands.selection import run_of_word
+from pipeline.core.projection import Json, Text, as_json
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
-from pipeline.screens.feed import page_sources
+from pipeline.screens.feed import Discretion, RunFeed, page_sources
 from pipeline.store.files import write_whole
-from pipeline.store.steering import SteeringLog
 from pipeline.views.pages.document import MOST_BYTES, Report, report_document
 
 # Their details are the last to be left out of a file that grows too large.
@@ -48,6 +42,7 @@ class ReportCommand(OneRunCommand):
         if os.path.isdir(out):
             raise InvalidCommand(f"report: --out {out}: it is a folder; name a file, such as {run}.html")
         report = run_report(run, 0 if params["full"] else MOST_BYTES)
+        os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
         write_whole(out, report.html.encode(), durable=False)
         print(f"written: {out}, {len(report.html) / 1000:,.0f} kB{left_out(report)}")
         return 0
@@ -61,14 +56,27 @@ def left_out(report: Report) -> str:
 
 def run_report(run: str, most: int) -> Report:
     """The page of a run as it stands; `most` bytes of it, or with 0 as many as there are."""
-    plan = project.load([run], keep=False)[run]
-    view = ability_of(plan, kinds.VIEW, "has nothing to show")
-    projection = view.project(run, plan.targets, moment_of(run, SteeringLog(run), past_builds(run)))
+    feed, discretion = RunFeed(run), Discretion(os.environ, os.getcwd())
+    projection = clean_json(feed.now(), discretion)
+    rows = [row for block in projection["blocks"] for row in block.get("rows", ()) if row.get("item")]
+    rows.sort(key=lambda row: row.get("status") not in WINNERS)
+    items = dict.fromkeys(row["item"] for row in rows)
+    details = ((item, clean_json(details_of(feed, item), discretion)) for item in items)
+    return report_document(page_sources(), projection, details, most)
 
-    def details() -> Iterator[tuple[str, Sequence[Json]]]:
-        rows = [row for block in projection.blocks if isinstance(block, Table) for row in block.rows if row.item]
-        rows.sort(key=lambda row: row.status not in WINNERS)
-        for item in dict.fromkeys(row.item for row in rows):
-            yield item, [as_json(block) for block in view.details(run, plan.targets, item)]
 
-    return report_document(page_sources(), as_json(projection), details(), most)
+def details_of(feed: RunFeed, item: str) -> list[Json]:
+    """The details of an item; of one whose records cannot be read, why."""
+    try:
+        return feed.details(item)
+    except SpecError as error:
+        return [as_json(Text("problem", "Its records cannot be read", str(error)))]
+
+
+def clean_json(value: Any, discretion: Discretion) -> Any:
+    """JSON without secrets and without places of this machine: the file may go to anybody."""
+    if isinstance(value, str):
+        return discretion.clean(value)
+    if isinstance(value, list):
+        return [clean_json(each, discretion) for each in value]
+    return {name: clean_json(each, discretion) for name, each in value.items()} if isinstance(value, dict) else value

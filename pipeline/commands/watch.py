@@ -8,14 +8,12 @@ from __future__ import annotations
 import gc
 import os
 import select
-import shlex
 import signal
 import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from importlib.util import find_spec
 from math import inf, nan
 from shutil import get_terminal_size
@@ -26,17 +24,18 @@ from doit.exceptions import InvalidCommand
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.command import OneRunCommand, option, print_text
+from pipeline.commands.dashboard import HOST, become_server, check_installed
 from pipeline.commands.selection import ability_of
 from pipeline.commands.steer import pause_run, resume_run
 from pipeline.core.projection import Json, apply_delta
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.screens.feed import RunFeed
-from pipeline.screens.show import Feed, RecordedFeed, Show, read_show, record_show, write_show
+from pipeline.screens.show import Feed, RecordedFeed, Show, open_show, record_run, write_show
 from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
-from pipeline.views.snapshot import block_lines, filtered_rows, head_lines, snapshot
+from pipeline.views.snapshot import Place, block_lines, filtered_rows, head_lines, snapshot
 
 # Why there is no full screen, and what to do.
 WITHOUT_TEXTUAL = "plain; for keys and details: pip install 'coppice[watch]'; q quits"
@@ -73,41 +72,35 @@ class WatchCommand(OneRunCommand):
 
 def replay_show(run: str, params: Mapping[str, Any]) -> int:
     """`coppice replay RUN --show`: a run's recording, or one that is made from its records."""
-    speed = show_speed(params["speed"])
-    if params["json"] or (params["save"] and (params["from"] or params["speed"])):
-        what = "--json" if params["json"] else "--speed" if params["speed"] else "--from"
-        raise InvalidCommand(f"replay: {what} does not go with {'--show' if params['json'] else '--save'}")
-    words = ["coppice", "replay", run, "--show"]
-    for name in ("speed", "from"):
-        words += [f"--{name}", params[name]] if params[name] else []
-    if params["from"]:
-        show, details = read_show(params["from"], run), None
-    else:
-        plan = project.load([run], keep=False)[run]
-        came_about = ability_of(plan, kinds.SHOW, "does not tell how it came about; `kind: tree` does")
-        view = kinds.ability_module(plan.kind, kinds.VIEW)
-        details = partial(view.details, run, plan.targets)
-        show = record_show(run, plan.kind, came_about.moments(run, plan.targets), details if params["save"] else None)
+    check_show_options(params)
     if params["save"]:
-        size = write_show(params["save"], show)
-        changes = plural(len(show.changes), "change")
+        show, _ = record_run(run, with_details=True)
+        size, changes = write_show(params["save"], show), plural(len(show.changes), "change")
         print(f"{changes} of {run} in {duration(show.seconds, 0)}: {params['save']}, {plural(size, 'byte')}")
         return 0
+    feed = open_show(run, params["from"], params["speed"])
+    if params["page"]:
+        check_installed("replay")
+        become_server(HOST, params["port"], run, params["from"], params["speed"])
     if not is_terminal():
-        print_text("\n".join(headline_lines(show, shlex.join(words))))
+        print_text("\n".join(headline_lines(feed.show, feed.now()["command"])))
         return 0
-    feed = RecordedFeed(show, shlex.join(words), speed, details=details)
     return present(feed, {}, SHOW_POLL_SECONDS, ShowSteering(feed), is_over=lambda: feed.is_over)
 
 
-def show_speed(text: str) -> float:
+def check_show_options(params: Mapping[str, Any]) -> None:
+    """Refuse options of `replay` that do not go together, and a speed that is none."""
+    others = {"save": ("from", "speed", "page"), "json": ("show",)}
+    for name, against in others.items():
+        for other in against if params[name] else ():
+            if params[other]:
+                raise InvalidCommand(f"replay: --{other} does not go with --{name}")
     try:
-        speed = float(text or 1)
+        speed = float(params["speed"] or 1)
     except ValueError:
         speed = nan
     if not 0 < speed < inf:
-        raise InvalidCommand(f"replay: --speed wants a number above 0, such as 2, not '{text}'")
-    return speed
+        raise InvalidCommand(f"replay: --speed wants a number above 0, such as 2, not '{params['speed']}'")
 
 
 class RunSteering:
@@ -189,7 +182,7 @@ def present(
     plain = WITHOUT_TEXTUAL if find_spec("textual") is None else WITHOUT_STDERR if not sys.stderr.isatty() else ""
     if plain:
         return redraw(feed, poll_seconds, unicode, is_over, plain)
-    from pipeline.screens.terminal import Place, WatchApp
+    from pipeline.screens.terminal import WatchApp
 
     app = WatchApp(feed, Place(**place), steering, is_linked, unicode, poll_seconds=poll_seconds)
     app.run(mouse=False)

@@ -15,6 +15,7 @@ PLAIN, LANDLOCK, ISOLATED, TRUSTED, AUTO = "plain", "landlock", "isolated", "tru
 GRADES = (PLAIN, LANDLOCK, ISOLATED, TRUSTED)  # the weakest first
 NO_NETWORK, LOCAL, FULL = "none", "local", "full"
 NETWORKS = (NO_NETWORK, LOCAL, FULL)
+SIZE_LIMITS = ("memory", "file_size", "output", "log")  # in bytes
 # Keys of limits, in params that are no part of a recipe: of a command, and of several by name.
 CAGE, CAGES = "cage", "cages"
 
@@ -50,10 +51,12 @@ class CageKeys(NamedTuple):
         """Check if a grade stands there that must be had; `plain` can be had everywhere."""
         return self.sandbox in (LANDLOCK, ISOLATED, TRUSTED)
 
-    @property
-    def recipe(self) -> dict[str, Any]:
-        """The words that a result depends on: the grade and the network that were asked for.  Plain has one network."""
-        grade = {"sandbox": self.sandbox} if self.is_named else {}
+    def recipe(self, unnamed: str = AUTO) -> dict[str, Any]:
+        """The words that a result depends on: the grade and the network that were asked for.  Plain has one network.
+
+        `unnamed`: the grade of what names none, whose results need no word.  Where that is `auto`, a named `plain` has
+        one: what was made in no cage at the word of one spec is believed by none that leaves the choice."""
+        grade = {"sandbox": self.sandbox} if self.sandbox not in ("", AUTO, unnamed) else {}
         return {**grade, **({"network": self.network} if self.network and self.sandbox != PLAIN else {})}
 
     def within(self, outer: CageKeys) -> CageKeys:
@@ -66,6 +69,11 @@ class CageKeys(NamedTuple):
             tuple(dict.fromkeys((*outer.visible, *self.visible))),
             named.line,
         )
+
+
+def cage_in(limits: Mapping[str, Any], part: str = "") -> CageKeys:
+    """The cage that limits name, of a command or of a role; of `part`, where a target runs several commands."""
+    return CageKeys.of(limits.get(CAGES, {}).get(part, {}) if part else limits.get(CAGE, {}))
 
 
 def cages_in(limits: Mapping[str, Any]) -> Iterator[CageKeys]:

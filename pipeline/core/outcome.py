@@ -100,6 +100,7 @@ RUN, MAYBE, HELD = "run", "maybe", "held"
 class Forecast(NamedTuple):
     """Forecast for one target, and its differences from what was recorded.
 
+    RUN: `may_recall` if some of its inputs are yet to be made, so that nobody knows what the store has for it.
     MAYBE: redone only if its inputs come out different.  HELD: stale, but held back by the missing file `held_by`; a
     FRESH target may be held too, without harm.  IGNORED: left out, fresh or not, because the user ignored `held_by`,
     which is the target itself or one above it."""
@@ -107,6 +108,7 @@ class Forecast(NamedTuple):
     action: str
     reasons: tuple[Reason, ...] = ()
     held_by: str = ""
+    may_recall: bool = False
 
 
 class FileCount(NamedTuple):

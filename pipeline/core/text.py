@@ -64,6 +64,14 @@ def round_decimals(number: float, digits: int) -> float:
     return round(number, digits) + 0.0
 
 
+def byte_text(size: float) -> str:
+    """Format bytes: 2.1 GB, 64 MB, 12 bytes."""
+    for unit, bytes_of_it in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
+        if size >= bytes_of_it:
+            return f"{size / bytes_of_it:.3g} {unit}"
+    return f"{size:g} bytes"
+
+
 def duration(seconds: float, digits: int = 1) -> str:
     """Format seconds: 0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
     if round(seconds, digits) < 60:

@@ -176,7 +176,8 @@ def check_types(patch: bytes) -> None:
         if not _OCTAL.fullmatch(mode) or stat.S_IFMT(int(mode, 8)) not in (stat.S_IFREG, stat.S_IFLNK):
             raise GitProblem("submodules are not supported; a candidate is one tree of files")
     if _NEW_HEAD.search(patch):
-        raise GitProblem("a new file is called HEAD: git could take its folder for a repository, and run what it says")
+        what = "git could take its folder for a repository, and run what it says"
+        raise GitProblem(f"a new file is called HEAD: {what}; give it another name")
 
 
 _NO_BLOB = b"1" * 40

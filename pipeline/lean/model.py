@@ -17,8 +17,6 @@ def goal_key(before: Sequence[str], goal: str) -> str:
 
 # Axioms that a proof may rest on.
 TRUSTED = frozenset({"propext", "Classical.choice", "Quot.sound"})
-
-
 IMPORT = "import "  # the commands that begin so stand before all others in a file
 
 
@@ -92,8 +90,6 @@ class ProofGivenUp:
 GIVEN_UP = ("sorry", "admit")
 HEARTBEATS = 200_000  # Lean's own limit
 A_SECOND = 4000  # heartbeats: from 2,000 to 9,000 of them take a second, by tactic
-
-
 ERRORS = (
     "parse",  # not a tactic
     "tactic",  # it does not apply
@@ -110,7 +106,6 @@ ERRORS = (
 
 # Of a process rather than of what it was asked: it may have been killed, or the machine been busy.
 UNTOLD = ("crash", "timeout")
-
 TacticResult = TacticState | ProofFinished | LeanError | ProofGivenUp
 
 

@@ -9,26 +9,36 @@ What is visible: the system's programs, those on its PATH, what its words and va
 
 from __future__ import annotations
 
-import errno
+import fcntl
 import os
 import re
 import shlex
-import shutil
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
-from subprocess import Popen
-from tempfile import mkdtemp
+from functools import lru_cache, partial
+from tempfile import gettempdir, mkdtemp
 from typing import IO, NamedTuple
 
 from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRUSTED
 from pipeline.machine import kernel
 from pipeline.machine.grades import UNSHARED, bubblewrap
-from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, limiting_shell, supervise
-from pipeline.machine.process import Environment, Exit, Launch, Processes, Starter
+from pipeline.machine.limits import CageLimits, CappedLog, Group, Watch, limit_of_signal, supervise
+from pipeline.machine.process import Environment, Exit, Launch, Processes
 from pipeline.machine.redaction import Redactor
-from pipeline.machine.visibility import HIDE, OWN, READ, WRITE, seen_paths
+from pipeline.machine.usage import limit_process, limiting_shell
+from pipeline.machine.visibility import (
+    CPUS,
+    HIDE,
+    OWN,
+    READ,
+    WRITE,
+    FoundProgram,
+    entered_secrets,
+    find_program,
+    seen_paths,
+    system_secrets,
+)
 from pipeline.store.folders import delete_tree
 
 
@@ -54,11 +64,6 @@ class Cage(NamedTuple):
         return self.grade != PLAIN
 
     @property
-    def has_own_processes(self) -> bool:
-        """Check if it cannot signal others, nor leave anything running."""
-        return self.grade in (ISOLATED, TRUSTED)
-
-    @property
     def needs_watching(self) -> bool:
         return self.is_walled or self.limits != CageLimits()
 
@@ -66,57 +71,104 @@ class Cage(NamedTuple):
 # --- Starting a command in its cage.
 
 
+class _Launched(NamedTuple):
+    """How to start a command in its cage, and what lets it begin once it is started."""
+
+    launch: Launch
+    release: Callable[[], None] = lambda: None
+
+
 @contextmanager
-def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: Group | None) -> Iterator[Launch]:
+def launching(cage: Cage, words: Sequence[str], env: Mapping[str, str], group: Group | None) -> Iterator[_Launched]:
     """Give, for the block, how to start a command in its cage.  OSError, as of `Popen`, if there is no such program."""
-    require_program(words[0], env, cage.folder)
-    inner = [*limiting_shell(cage.limits, alone=cage.has_own_processes), *words]
-    with _walled(cage, inner, words, env) as launch:
-        yield _grouped(launch, group) if group else launch
+    program = find_program(words[0], env, cage.folder)
+    env = _cage_environment(cage, env)
+    with _WALLS[cage.grade](cage, words, env, program) as launched:
+        yield launched._replace(launch=_grouped(launched.launch, group)) if group else launched
 
 
 def _grouped(launch: Launch, group: Group) -> Launch:
     """The same, as a member of control groups before it does anything."""
-
-    def call(start: Starter) -> Popen[bytes]:
-        return group.admit(lambda: launch.call(start))
-
-    return launch._replace(words=[*group.waiting_shell, *launch.words], call=call)
+    return launch._replace(words=[*group.waiting_shell, *launch.words], call=partial(group.admit, launch.call))
 
 
 @contextmanager
-def _walled(cage: Cage, inner: Sequence[str], words: Sequence[str], env: Mapping[str, str]) -> Iterator[Launch]:
-    """Give how to start `inner`, in which `words` are, with what walls its cage has."""
-    if not cage.is_walled:
-        yield Launch(inner, env, cage.folder)
-        return
-    env = _cage_environment(cage, env)
+def _without_walls(cage: Cage, words: Sequence[str], env: Mapping[str, str], _: FoundProgram) -> Iterator[_Launched]:
+    call = partial(kernel.run_limited, capabilities=_capabilities(kernel.PEEKING))
+    yield _Launched(Launch([*limiting_shell(cage.limits), *words], env, cage.folder, call=call))
+
+
+@contextmanager
+def _in_landlock(cage: Cage, words: Sequence[str], env: Mapping[str, str], _: FoundProgram) -> Iterator[_Launched]:
+    families = (kernel.INET, kernel.INET6) if cage.network == FULL else ()
+    program = kernel.filter_program(families, lasting=False)
+    fd = kernel.open_ruleset(_landlock_rules(cage, words, env))
+    try:
+        call = partial(kernel.run_limited, ruleset=fd, program=program, capabilities=_capabilities(kernel.ALL))
+        yield _Launched(Launch([*limiting_shell(cage.limits), *words], env, cage.folder, call=call))
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _in_bubblewrap(
+    cage: Cage, words: Sequence[str], env: Mapping[str, str], program: FoundProgram
+) -> Iterator[_Launched]:
+    networked = () if cage.network == NO_NETWORK else (kernel.INET, kernel.INET6)
+    rules = kernel.filter_program((kernel.UNIX, *networked), cage.nested)
+    seen = seen_paths(cage, words, env)
+    given = (path for path, how in seen.items() if how in (READ, WRITE) and path != CPUS)
+    apart = not any(path.startswith(_ELSEWHERE) for path in given)
+    starter = kernel.lasting_thread(bubblewrap().found, "/etc" if apart else "", entered_secrets() if apart else ())
     with ExitStack() as stack:
-        if cage.grade == LANDLOCK:
-            fd = kernel.open_ruleset(_landlock_rules(cage, words, env))
-            stack.callback(os.close, fd)
-            families = (kernel.INET, kernel.INET6) if cage.network == FULL else ()
-            program = kernel.filter_program(families, lasting=False)
-            call = partial(kernel.run_limited, ruleset=fd, program=program, capabilities=_capabilities(kernel.ALL))
-            yield Launch(inner, env, cage.folder, call=call)
-            return
-        networked = [] if cage.network == NO_NETWORK else [kernel.INET, kernel.INET6]
-        program = kernel.filter_program([kernel.UNIX, *networked], cage.nested)
-        rules, status = (stack.enter_context(_memory_file(content)) for content in (program, b""))
-        fds = (rules.fileno(), status.fileno())
-        wrapped = [*_bubblewrap_words(cage, words, env), "--seccomp", str(fds[0]), "--json-status-fd", str(fds[1])]
-        # started by the thread that waits for it: bubblewrap dies with the thread that has started it
-        yield Launch([*wrapped, "--", *_in_few_words(inner)], env, "/", fds, _start, fds[1])
+        files = [stack.enter_context(_memory_file(content)) for content in (rules, b"")]
+        told, tell, wait, let_go = (stack.enter_context(end) for end in (*_pipe(), *_pipe()))
+        fds = [file.fileno() for file in (*files, tell, wait)]
+        wrapped = _bubblewrap_words(cage, seen, system_secrets() if starter.disowned else ())
+        options = zip(("--seccomp", "--json-status-fd", "--info-fd", "--block-fd"), map(str, fds), strict=True)
+        wrapped += [word for pair in options for word in pair]
+        inner = words if program.is_evident(seen) and len(words) <= _MOST_WORDS else _in_shell(words)
+
+        def release() -> None:
+            tell.close()
+            if pid := _first_process(told):
+                limit_process(pid, cage.limits)
+            let_go.write(b"1")
+
+        # started by a thread that lives as long as we: bubblewrap dies with the thread that has started it
+        yield _Launched(Launch([*wrapped, "--", *inner], env, "/", tuple(fds), starter.run, fds[1]), release)
+
+
+_ELSEWHERE = ("/dev/", "/etc/", "/proc/", "/sys/")  # other than they are, to a starter with mounts of its own
+_WALLS = {PLAIN: _without_walls, LANDLOCK: _in_landlock, ISOLATED: _in_bubblewrap, TRUSTED: _in_bubblewrap}
+
+
+def _pipe() -> tuple[IO[bytes], IO[bytes]]:
+    source, sink = os.pipe()
+    return open(source, "rb", buffering=0), open(sink, "wb", buffering=0)
+
+
+_FIRST_PROCESS = re.compile(rb'"child-pid": *([0-9]+)')
+
+
+def _first_process(told: IO[bytes]) -> int:
+    """The first process of a cage, as soon as bubblewrap has told of it; 0 if it has ended without."""
+    said = b""
+    while more := told.read(4096):
+        said += more
+        if found := _FIRST_PROCESS.search(said):
+            return int(found[1])
+    return 0
 
 
 # Bubblewrap takes 9,000 words, its own among them; so many bytes may a text have, with room to spare.
 _MOST_WORDS, _LONGEST_TEXT = 4000, 100_000
 
 
-def _in_few_words(words: Sequence[str]) -> Sequence[str]:
-    """The same command, where it has very many words as the text of a shell that becomes it."""
+def _in_shell(words: Sequence[str]) -> Sequence[str]:
+    """A shell that becomes the command, and says if it cannot; where there are very many words, they are its text."""
     if len(words) <= _MOST_WORDS:
-        return words
+        return ["/bin/sh", "-c", 'exec "$@"', "sh", *words]
     texts, sizes = list[list[str]]([[]]), [0]
     for word in map(shlex.quote, words):
         size = len(os.fsencode(word)) + 1
@@ -129,15 +181,8 @@ def _in_few_words(words: Sequence[str]) -> Sequence[str]:
     return ["/bin/sh", "-c", 'IFS=; eval "unset IFS; exec $*"', "sh", *inner]
 
 
-def _start(start: Starter) -> Popen[bytes]:
-    return start()
-
-
 def _capabilities(which: Sequence[int]) -> Sequence[int]:
     return which if kernel.is_root() else ()
-
-
-_LONGEST_FIRST_LINE = 256
 
 
 @contextmanager
@@ -148,44 +193,12 @@ def _memory_file(content: bytes) -> Iterator[IO[bytes]]:
         yield file
 
 
-def require_program(program: str, env: Mapping[str, str], folder: str) -> None:
-    """Raise what `Popen` would for a program that is not there: the shell in the cage says it in its own words."""
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-    path = os.path.join(folder, program) if "/" in program else shutil.which(program, path=env.get("PATH", ""))
-    if path is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-    try:
-        os.stat(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, program) from None
-    if not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), program)
-    _require_interpreter(program, path)
-
-
-def _require_interpreter(program: str, path: str) -> None:
-    try:
-        with open(path, "rb") as file:
-            start = file.read(_LONGEST_FIRST_LINE)
-    except PermissionError:  # it may be run, and not read
-        return
-    interpreter = start[2:].split(b"\n", 1)[0].split()[:1] if start.startswith(b"#!") else []
-    if interpreter and not os.path.exists(interpreter[0]):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
-    if not interpreter and b"\0" not in start:  # a text, which a shell would take for its own
-        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), program)
-
-
 def fault_of(status: int, code: int) -> str:
     """Words for a failure of bubblewrap itself, before there was a command; empty otherwise."""
     if status < 0 or code != 1:
         return ""
     said = os.pread(status, 4096, 0).decode(errors="replace")
     return "" if "exit-code" in said else "bubblewrap could not make the cage"
-
-
-_FIRST_PROCESS = re.compile(rb'"child-pid": *([0-9]+)')
 
 
 def _await_namespace(status: int) -> None:
@@ -209,35 +222,35 @@ def run_caged(
 ) -> Exit:
     """Run a command in its cage to its end, its timeout or a limit; nothing of it is left."""
     with scratch_folder(cage) as cage, ExitStack() as stack:
-        group = Group.make(cage.limits)
-        stack.callback(group.close if group else int)
+        if group := Group.make(cage.limits):
+            stack.callback(group.close)
         source, sink = os.pipe()
         stack.callback(os.close, source)
+        ours = stack.enter_context(ExitStack())  # the end of the pipe that is the command's, until it has been started
+        ours.callback(os.close, sink)
         capped = CappedLog(log, Redactor(env.secrets), cage.limits.log)
         watch = Watch(cage.limits, cage.writable, group)
-        with launching(cage, words, env.variables, group) as launch:
+        with launching(cage, words, env.variables, group) as (launch, release):
             out = sink if streams["stdout"] is None else streams["stdout"]
-            try:
-                child = processes.start(
-                    words, launch.env, launch=launch, stdin=streams["stdin"], stdout=out, stderr=sink
-                )
-            finally:
-                os.close(sink)
+            child = processes.start(words, launch.env, launch=launch, stdin=streams["stdin"], stdout=out, stderr=sink)
+            ours.close()
             try:
                 with processes.deadline(child, timeout) as late:
+                    release()
                     limit = supervise(child, source, capped, watch, partial(processes.kill, child))
             except BaseException:
                 processes.end(child)
                 raise
             processes.reap(child)
             _await_namespace(launch.status)
-            enforced = watch.reached()  # before its groups take no more members
             fault = fault_of(launch.status, child.returncode)
             code = _inner_code(launch, child.returncode)
+            enforced = watch.reached() if code else ""  # before its groups take no more members
         if group:
             group.end_members()  # one may hold the pipe
         capped.close(source)
-        limit = limit or (code and (_limit_of_code(code, cage.limits) or enforced)) or ""
+        if code and not limit:
+            limit = _limit_of_code(code, cage.limits) or enforced
     return Exit(code, late.is_set(), limit, "" if limit or late.is_set() else fault)
 
 
@@ -251,18 +264,59 @@ def _limit_of_code(code: int, limits: CageLimits) -> str:
     return limit_of_signal(-code if code < 0 else code - 128, limits)
 
 
+_SCRATCH = "coppice-scratch-"
+
+
 @contextmanager
 def scratch_folder(cage: Cage) -> Iterator[Cage]:
     """Give a cage without a file system of its own a folder for temporary files and HOME, removed afterwards."""
     if cage.grade != LANDLOCK:
         yield cage
         return
-    where = os.path.realpath(mkdtemp(prefix="coppice-cage-"))
+    _remove_orphans(gettempdir())
+    where, lock = _make_scratch()
     try:
         _link_into_home(where, cage.visible)
         yield cage._replace(writable=(*cage.writable, where), scratch=where)
     finally:
         delete_tree(where)
+        os.close(lock)
+
+
+def _make_scratch() -> tuple[str, int]:
+    """Make a folder and lock it, which tells that its owner lives: nobody knows all processes, in a container."""
+    while True:
+        where = os.path.realpath(mkdtemp(prefix=_SCRATCH))
+        with suppress(FileNotFoundError):  # another build took it for an orphan before it was locked
+            if (lock := _lock_folder(where)) is not None:
+                if os.path.exists(where):
+                    return where, lock
+                os.close(lock)
+
+
+def _lock_folder(path: str) -> int | None:
+    """Lock a folder; None if somebody else has."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+@lru_cache(maxsize=8)
+def _remove_orphans(temporary: str) -> None:
+    """Remove scratch folders of ours whose build was killed; asked for once by a process."""
+    with os.scandir(temporary) as entries:
+        ours = [each for each in entries if each.name.startswith(_SCRATCH) and each.is_dir(follow_symlinks=False)]
+    for each in ours:
+        with suppress(OSError):  # another build removes it too, or it cannot be removed: it only takes room
+            if each.stat(follow_symlinks=False).st_uid == os.geteuid():
+                os.chmod(each.path, 0o700)  # a command may have shut it
+                if (lock := _lock_folder(each.path)) is not None:
+                    delete_tree(each.path)
+                    os.close(lock)
 
 
 def _link_into_home(scratch: str, visible: Iterable[str]) -> None:
@@ -279,6 +333,8 @@ def _link_into_home(scratch: str, visible: Iterable[str]) -> None:
 def _cage_environment(cage: Cage, env: Mapping[str, str]) -> dict[str, str]:
     """The environment in a cage: temporary files and HOME where it can write."""
     env = dict(env)
+    if cage.grade == PLAIN:
+        return env
     if cage.grade == LANDLOCK:
         return env | dict.fromkeys(("TMPDIR", "HOME"), cage.scratch)
     if "TMPDIR" in env and not any(_is_within(env["TMPDIR"], path) for path in cage.writable):
@@ -297,7 +353,7 @@ _NOBODY = "65534"  # has a name everywhere
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def _bubblewrap_words(cage: Cage, seen: Mapping[str, str], masked: Collection[str]) -> list[str]:
     """The words that make the cage.  Mounts are in the order of depth, so that the deeper one counts."""
     unshared = [*UNSHARED, *(() if cage.network == FULL else ("--unshare-net",))]
     made = [bubblewrap().found, *unshared, "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
@@ -308,7 +364,7 @@ def _bubblewrap_words(cage: Cage, words: Sequence[str], env: Mapping[str, str]) 
         made += [word for path in _SETTINGS for word in ("--ro-bind-try", path, path)]
         made += ["--uid", _NOBODY, "--gid", _NOBODY]  # who is root in a namespace cannot make another within
     size = [] if cage.limits.memory is None else ["--size", str(cage.limits.memory // 2)]
-    seen = seen_paths(cage, words, env)
+    seen = {path: how for path, how in seen.items() if how != HIDE or path not in masked}
     for path, how in seen.items():
         made += [*size, "--tmpfs", path] if how == OWN else _mount_words(path, how)
     closed = ["/", "/dev", *(path for path, how in seen.items() if how == HIDE and os.path.isdir(path))]
@@ -341,13 +397,25 @@ def _landlock_rules(cage: Cage, words: Sequence[str], env: Mapping[str, str]) ->
     return rules
 
 
-def _beside(path: str, hidden: Iterable[str]) -> Iterator[str]:
-    """Yield a path, or what lies in it beside what is hidden."""
-    inside = [each for each in hidden if each.startswith(f"{path}/")]
+def _beside(path: str, hidden: Iterable[str]) -> Iterable[str]:
+    """A path, or what lies in it beside what is hidden."""
+    inside = frozenset(each for each in hidden if each.startswith(f"{path}/"))
     if not inside:
+        return [path]
+    return _beside_secrets(path, inside) if inside <= system_secrets() else [*_look_beside(path, inside)]
+
+
+@lru_cache(maxsize=8)
+def _beside_secrets(path: str, inside: Set[str]) -> Sequence[str]:
+    """The same of a folder of the system, looked at once: what comes later stays hidden."""
+    return [*_look_beside(path, inside)]
+
+
+def _look_beside(path: str, hidden: Set[str]) -> Iterator[str]:
+    if not any(each.startswith(f"{path}/") for each in hidden):
         yield path
         return
     with suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
-            if entry.path not in inside:
-                yield from _beside(entry.path, inside)
+            if entry.path not in hidden:
+                yield from _look_beside(entry.path, hidden)

@@ -34,10 +34,8 @@ def describe_exit(ended: Exit, timeout: float | None) -> tuple[str, int]:
     if ended.timed_out:
         return f"timed out after {timeout:g} s", LATE_STATUS
     if ended.limit or ended.fault:
-        return (
-            f"limit: {ended.limit}" if ended.limit else ended.fault,
-            ended.code if ended.code > 0 else 128 - ended.code,
-        )
+        why = f"limit: {ended.limit}" if ended.limit else ended.fault
+        return why, ended.code if ended.code > 0 else 128 - ended.code
     if ended.code < 0:
         return f"killed by signal {-ended.code}", 128 - ended.code
     return f"exit status {ended.code}" if ended.code else "", ended.code
@@ -105,16 +103,17 @@ class DiskUse:
     """Room on the disks of folders before a command, to tell one that fills a disk from one that found it full."""
 
     def __init__(self, folders: Sequence[str]) -> None:
-        self._folders = folders
-        self._free = {_mount_point(folder): _free_bytes(folder) or 0 for folder in folders}
+        self._folders = {folder: os.stat(folder).st_dev for folder in folders}
+        self._free = {device: (_free_bytes(folder) or 0, folder) for folder, device in self._folders.items()}
 
     def filled(self) -> str:
         """Words on what it took of a disk that is full of its own files; empty if it did not fill one.
 
         To be asked while its files are there."""
-        for place, free in self._free.items():
-            own = sum(folder_bytes(each) for each in self._folders if _mount_point(each) == place)
+        for device, (free, folder) in self._free.items():
+            own = sum(folder_bytes(each) for each, of in self._folders.items() if of == device)
             if free >= LEAST_ROOM and own >= LARGEST_SHARE * free:
+                place = _mount_point(folder)
                 return f"it wrote {own >> 20} MB where {free >> 20} MB were free, and filled the file system at {place}"
         return ""
 
@@ -152,8 +151,15 @@ def _is_full(path: str) -> bool:
 
 
 def _free_bytes(path: str) -> int | None:
-    """Free bytes; 0 where no more files can be made, None where the file system tells no sizes."""
-    found = os.statvfs(_mount_point(path))
+    """Free bytes; 0 where no more files can be made, None where the file system tells no sizes.
+
+    Of a path that is not there, what its folder has.  Asked often: the mount point need not be known."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        if path == "/":
+            raise
+        return _free_bytes(os.path.dirname(os.path.realpath(path)))
     if not found.f_blocks:
         return None
     return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0
@@ -187,11 +193,11 @@ def find_outage(ended: Exit, asked: bool = False, missing: bool = False) -> Outa
     """The outage that shows in how a program ended; None where that is the candidate's own.
 
     `asked`: it was a role that gives an answer, otherwise a command that measures the candidate.  `missing`: there is
-    no such program as the spec names."""
+    no such program as the spec names.  Without a cage it never began, and so cost nothing."""
     if missing:
         return Outage("missing", "the program is not there")
     if ended.fault:
-        return Outage("killed", ended.fault)
+        return Outage("missing", ended.fault)
     if ended.limit:
         return None
     if ended.timed_out:

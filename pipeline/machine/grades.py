@@ -132,13 +132,13 @@ def lacking(keys: CageKeys) -> str:
     if keys.network == LOCAL and grade == LANDLOCK:
         return f"network: local needs namespaces, which landlock does without; use none or full, or {_next_text()}"
     if keys.network in (NO_NETWORK, LOCAL) and grade == PLAIN:
-        return f"network: {keys.network} needs a cage: use `sandbox: isolated`, or {_next_text()}"
+        return f"network: {keys.network} needs a cage: {_next_text()}"
     return ""
 
 
 def _next_text() -> str:
     why = missing_for(ISOLATED)
-    return f"see to it that isolated can be had: {why}" if why else "`sandbox: isolated`"
+    return f"see to it that isolated can be had: {why}" if why else "use `sandbox: isolated`"
 
 
 def describe_auto(judged: bool, can_be_judged: bool = True) -> str:

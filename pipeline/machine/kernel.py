@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from struct import pack
-from threading import Thread
+from subprocess import PIPE, Popen
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from pipeline.machine.process import children_of, set_variables
 
 if TYPE_CHECKING:
     import ctypes
@@ -70,9 +74,10 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     except (FileNotFoundError, PermissionError):
         return  # gone meanwhile, or nothing that it could see
     try:
-        if not os.path.isdir(f"/proc/self/fd/{fd}"):
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
             access &= _OF_FILES
-        _syscall(_ADD, ruleset, _BENEATH, pack("=Qi", access, fd), 0)
+        if _adding()(_ADD, ruleset, _BENEATH, pack("=Qi", access, fd), 0):
+            raise _error("Landlock")
     finally:
         os.close(fd)
 
@@ -140,7 +145,8 @@ _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _NUMBER, _AUDIT, _FIRST_ARGUMENT = 0, 4, 16  # places in what is told of a call
 
 
-def filter_program(families: Iterable[int], nested: bool = False, lasting: bool = True) -> bytes:
+@lru_cache(maxsize=16)
+def filter_program(families: tuple[int, ...], nested: bool = False, lasting: bool = True) -> bytes:
     """The filter of a command that may open sockets of these families; empty for a processor that we do not know.
 
     `nested`: it may make namespaces of its own; `lasting`: memory that outlives its processes, and limits for other
@@ -261,6 +267,92 @@ def run_limited(
     return ended[0]
 
 
+class LastingThread:
+    """A thread that does one thing after another, as long as this process lives: what ends with its starter is safe.
+
+    `disowned`: a folder in which nothing is ours, as it and what it starts see that; empty if there is none."""
+
+    def __init__(self, name: str) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # here: most builds have no cages
+
+        self._executor, self.disowned = ThreadPoolExecutor(1, name), ""
+
+    def run(self, do: Callable[[], T]) -> T:
+        return self._executor.submit(do).result()
+
+    def disown(self, folder: str, shut: Iterable[str], bubblewrap: str) -> None:
+        """Have a folder be nobody's and these in it empty, if this system can; /sys, /proc, /dev lose their mounts."""
+        # whoever has this number alone owns no file, and so nothing in the folder has an owner
+        words = [bubblewrap, "--unshare-user", "--uid", _NO_OWNER, "--gid", _NO_OWNER, "--dev-bind", "/", "/", "--"]
+        line = ["/bin/sh", "-c", "echo; exec cat"]
+        with Popen([*words, *line], bufsize=0, stdin=PIPE, stdout=PIPE, env=set_variables(["PATH"])) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdout.read(1)  # now it has its namespace, or none was to be had
+            for inner in children_of(child.pid):
+                with open(f"/proc/{inner}/ns/user", "rb") as namespace:
+                    self.disowned = folder if self.run(partial(_disown, folder, shut, namespace.fileno())) else ""
+            child.stdin.close()
+
+
+_making = Lock()
+
+
+def lasting_thread(bubblewrap: str, disowned: str, shut: tuple[str, ...]) -> LastingThread:
+    """The thread of this process that starts bubblewrap; as root, it may be one to which a folder is nobody's."""
+    with _making:
+        return _lasting_thread(os.getpid(), bubblewrap, disowned if is_root() else "", shut)
+
+
+@cache  # none is ever forgotten: with it would end what it has started
+def _lasting_thread(process: int, bubblewrap: str, disowned: str, shut: tuple[str, ...]) -> LastingThread:
+    thread = LastingThread(f"starter of {process}")
+    if disowned:
+        thread.disown(disowned, shut, bubblewrap)
+    return thread
+
+
+_NO_OWNER = "2000000000"
+# Numbers and flags of calls for mounts.
+_OPEN_TREE, _MOVE_MOUNT, _SET_ATTRIBUTES = 428, 429, 442
+_HERE, _EMPTY_PATH, _RECURSIVE = -100, 0x1000, 0x8000
+_CLONE, _FROM_FILE, _DETACH = 1, 4, 2
+_OWN_MOUNTS, _TO_US_ALONE = 0x20000, 0x4000 | 1 << 19
+_READ_ONLY, _MAPPED = 0b111, 0x100000  # no set-user-ID, no devices
+# Below these a cage has nothing of ours: bubblewrap would read of their mounts at each mount that it makes.
+_OF_KERNEL = ("/sys/", "/proc/", "/dev/")
+
+
+def _disown(folder: str, shut: Iterable[str], namespace: int) -> bool:
+    try:
+        if _libc().unshare(_OWN_MOUNTS):
+            raise _error("unshare")
+        _mount(None, "/", _TO_US_ALONE)
+        with open("/proc/thread-self/mountinfo", "rb") as file:
+            mounted = [line.split()[4] for line in file]
+        for path in reversed(mounted):
+            if path.startswith(tuple(map(os.fsencode, _OF_KERNEL))):
+                _libc().umount2(path, _DETACH)  # what stays costs time alone
+        where = os.fsencode(folder)
+        tree = _syscall(_OPEN_TREE, _HERE, where, _CLONE | os.O_CLOEXEC | _RECURSIVE)
+        try:
+            attributes = pack("=QQQQ", _READ_ONLY | _MAPPED, 0, 0, namespace)
+            _syscall(_SET_ATTRIBUTES, tree, b"", _EMPTY_PATH | _RECURSIVE, attributes, len(attributes))
+            _syscall(_MOVE_MOUNT, tree, b"", _HERE, where, _FROM_FILE)
+        finally:
+            os.close(tree)
+        for each in shut:
+            _mount(b"tmpfs", each, _READ_ONLY)
+    except OSError:  # a file system that cannot do it, or root of a container
+        return False
+    return os.stat(folder).st_uid != os.geteuid()
+
+
+def _mount(kind: bytes | None, path: str, flags: int) -> None:
+    if _libc().mount(kind, os.fsencode(path), kind, *_arguments(flags), None):
+        raise _error("mount")
+
+
 def _install_filter(program: bytes) -> None:
     import ctypes
 
@@ -298,6 +390,17 @@ def _libc() -> ctypes.CDLL:
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)
+
+
+@lru_cache(maxsize=1)
+def _adding() -> Callable[[int, int, int, bytes, int], int]:
+    """The call that adds a rule; there are many, and it is quicker where the types of its arguments are known."""
+    import ctypes
+
+    call = _libc()["syscall"]  # of its own: what it is told of types holds for it alone
+    call.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    call.restype = ctypes.c_long
+    return call
 
 
 def _error(what: str) -> OSError:

@@ -1,4 +1,4 @@
-"""CageLimits on a command: what the kernel holds it to by itself, and what is watched and ended while it runs.
+"""Limits on a command: what the kernel holds it to by itself, and what is watched and ended while it runs.
 
 The kernel knows limits of a process (rlimit: open files, size of a file, and for users but root, how many processes).
 Where we may make control groups, it holds the whole tree to its memory and number of tasks.  Elsewhere the tree of
@@ -21,13 +21,15 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import lru_cache
+from contextlib import ExitStack, suppress
+from functools import lru_cache, partial
 from itertools import count
 from subprocess import Popen
 from typing import IO, Any, NamedTuple, Protocol
 
+from pipeline.core.text import byte_text
 from pipeline.machine.failures import folder_bytes
+from pipeline.machine.process import Starter, end_of_child
 from pipeline.machine.usage import PAGE, nameless_bytes, tree_of, use_of
 
 MB, GB = 1 << 20, 1 << 30
@@ -36,11 +38,10 @@ _CHUNK = 65536
 _SOON, _LATER, _SHORT_LIVED = 0.05, 0.25, 2.0
 # Of what is full, or grew by less, nobody looks for the cause.
 _GROWTH = 16 * MB
-_MORE_SECONDS = 10
 
 
 class CageLimits(NamedTuple):
-    """CageLimits on a command and all that it starts; None: no limit.
+    """Limits on a command and all that it starts; None: no limit.
 
     `memory`, `file_size`, `output` and `log` in bytes, `cpu` in seconds; `processes` counts threads too, `files` those
     that a process has open, `output` what it adds to the disks of its checkout and outputs."""
@@ -56,7 +57,7 @@ class CageLimits(NamedTuple):
 
 @lru_cache(maxsize=1)
 def default_limits() -> CageLimits:
-    """CageLimits of what candidates run: so wide that only a mistake or an attack meets them."""
+    """Limits of what candidates run: so wide that only a mistake or an attack meets them."""
     installed = os.sysconf("SC_PHYS_PAGES") * PAGE
     return CageLimits(installed * 3 // 4, None, 4096, 8192, 8 * GB, 16 * GB, 64 * MB)
 
@@ -64,32 +65,6 @@ def default_limits() -> CageLimits:
 def make_limits(named: Mapping[str, Any], given: CageLimits) -> CageLimits:
     """The limits of a spec in place of those that are given."""
     return given._replace(**named)
-
-
-def amount(value: float) -> str:
-    """Bytes in words."""
-    for unit, size in (("GB", GB), ("MB", MB), ("kB", 1 << 10)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:g} bytes"
-
-
-def limiting_shell(limits: CageLimits, alone: bool) -> list[str]:
-    """Words before those of a command: a shell that takes on the limits of a process and becomes the command.
-
-    A lower limit that holds already stays; shells differ in the letter for processes.  `alone`: it has users of its
-    own, as the kernel counts processes by users: elsewhere, others of the same user would count too."""
-    blocks = None if limits.file_size is None else -(-limits.file_size // 512)
-    seconds = None if limits.cpu is None else int(limits.cpu) + 1
-    asked = {"c": 0, "n": limits.files, "f": blocks}
-    lines = [f"ulimit -{letter} {value}" for letter, value in asked.items() if value is not None]
-    if seconds is not None:  # at the soft limit there is a signal that tells of it, at the hard one there is KILL
-        lines += [f"ulimit -S -t {seconds}", f"ulimit -H -t {seconds + _MORE_SECONDS}"]
-    if limits.processes is not None and alone:
-        lines.append(f"ulimit -p {limits.processes} || ulimit -u {limits.processes}")
-    quiet = "; ".join(f"{{ {line}; }} 2>/dev/null" for line in lines)
-    worst = "echo 1000 2>/dev/null >/proc/self/oom_score_adj"  # who must go when memory is short
-    return ["/bin/sh", "-c", f'{quiet}; {{ {worst}; }} 2>/dev/null; exec "$@"', "sh"]
 
 
 # Signals of the kernel for limits of a process, and what they are called.
@@ -102,7 +77,7 @@ def limit_of_signal(number: int, limits: CageLimits) -> str:
     value = getattr(limits, name) if name else None
     if value is None:
         return ""
-    return f"{name} {value:g} s" if name == "cpu" else f"{name} {amount(value)}"
+    return f"{name} {value:g} s" if name == "cpu" else f"{name} {byte_text(value)}"
 
 
 # --- Control groups.
@@ -111,16 +86,20 @@ _NUMBERS = count()
 _GROUP = "coppice-"
 # Seconds until the kernel has let go of who was killed; and how often that is waited for where it should not be needed.
 _LET_GO, _PATIENCE = 0.002, 1000
+_THREADS = "tasks"
 # What holds memory on a disk, where it is not counted; and what it may be, as a part of the limit.
 _SWAP = {"memory.limit_in_bytes": ("memory.memsw.limit_in_bytes", 1), "memory.max": ("memory.swap.max", 0)}
 
 
 class _Hierarchy(NamedTuple):
-    """Where groups may be made that hold their members to memory or tasks, and what their files are called."""
+    """Where groups may be made that hold their members to memory or tasks, and what their files are called.
+
+    `takes_threads`: a thread can move itself there, as in version 1 alone."""
 
     folder: str
     memory: str
     tasks: str
+    takes_threads: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -137,7 +116,8 @@ def _hierarchies() -> tuple[_Hierarchy, ...]:
             continue
         files = [name for name in (memory, tasks) if name]
         if all(os.access(f"{trial}/{name}", os.W_OK) for name in (*files, "cgroup.procs")):
-            found.append(place)
+            takes_threads = all(os.access(f"{each}/{_THREADS}", os.W_OK) for each in (folder, trial))
+            found.append(place._replace(takes_threads=takes_threads))
         os.rmdir(trial)
     held = {bool(place.memory) for place in found} | {bool(place.tasks) for place in found}
     return tuple(found) if held else ()
@@ -181,24 +161,27 @@ def _remove_orphans(folder: str) -> None:
 
 def _members(folder: str) -> list[int]:
     with open(f"{folder}/cgroup.procs", "rb", buffering=0) as file:
-        return [pid for pid in map(int, file.read().split()) if pid]  # 0: of another machine, whom we cannot see
+        # 0: of another machine, whom we cannot see; and a thread of ours may be there, which starts a command
+        return [pid for pid in map(int, file.read().split()) if pid not in (0, os.getpid())]
 
 
 def _end_members(folder: str) -> None:
     """Kill the members of a group, until there are none; they start no others meanwhile."""
-    with suppress(FileNotFoundError), open(f"{folder}/pids.max", "r+", encoding="utf-8") as most:
-        most.write("0")
-    while members := _members(folder):
+    members = _members(folder)
+    if members:
+        with suppress(FileNotFoundError), open(f"{folder}/pids.max", "r+", encoding="utf-8") as most:
+            most.write("0")
+    while members:
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_LET_GO)
+        members = _members(folder)
 
 
 def _remove_group(folder: str) -> None:
     """End the members of a group, and of groups that they have made in it, and remove all of these."""
     for _ in range(_PATIENCE):
-        _end_members(folder)
         try:
             os.rmdir(folder)
         except OSError as error:
@@ -206,6 +189,7 @@ def _remove_group(folder: str) -> None:
                 raise
         else:
             return
+        _end_members(folder)
         with os.scandir(folder) as entries:
             inner = [each.path for each in entries if each.is_dir(follow_symlinks=False)]
         for each in inner:
@@ -217,21 +201,22 @@ def _remove_group(folder: str) -> None:
 class Group:
     """Control groups of one command: the kernel itself holds its tree to them, and knows all its members."""
 
-    def __init__(self, folders: Mapping[str, _Hierarchy]) -> None:
-        self._folders = folders
+    def __init__(self, folders: Mapping[str, _Hierarchy], limits: CageLimits) -> None:
+        """Make them in folders that are not there yet."""
+        self._folders, self._processes = folders, limits.processes
+        self._takes_threads = all(place.takes_threads for place in folders.values())
+        for folder, place in folders.items():
+            os.mkdir(folder)
+            if place.memory and limits.memory is not None:
+                _set_limit(folder, place.memory, limits.memory)
+        self._limit_tasks(ours=int(self._takes_threads))
 
     @classmethod
     def make(cls, limits: CageLimits) -> Group | None:
         """Make groups for a command; None where there can be none."""
-        made: dict[str, _Hierarchy] = {}
         name = f"{_GROUP}{os.getpid()}-{next(_NUMBERS)}"
-        for place in _hierarchies():
-            made[folder := f"{place.folder}/{name}"] = place
-            os.mkdir(folder)
-            for file, value in ((place.memory, limits.memory), (place.tasks, limits.processes)):
-                if file and value is not None:
-                    _set_limit(folder, file, value)
-        return cls(made) if made else None
+        folders = {f"{place.folder}/{name}": place for place in _hierarchies()}
+        return cls(folders, limits) if folders else None
 
     @property
     def folders(self) -> list[str]:
@@ -245,12 +230,30 @@ class Group:
     def holds_tasks(self) -> bool:
         return any(place.tasks for place in self._folders.values())
 
-    # A command stops first of all, until it is in its groups.  It gets no way in, by which it could draw others in.
-    waiting_shell = ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
+    @property
+    def waiting_shell(self) -> Sequence[str]:
+        """Words before those of a command, where threads cannot be moved: it stops first of all, until it is a member.
 
-    def admit(self, start: Callable[[], Popen[bytes]]) -> Popen[bytes]:
-        """Start a command behind the waiting shell, and let it go on as a member."""
-        child = start()
+        It gets no way in, by which it could draw others in."""
+        return () if self._takes_threads else ("/bin/sh", "-c", 'kill -STOP $$; exec "$@"', "sh")
+
+    def admit(self, call: Callable[[Starter], Popen[bytes]], start: Starter) -> Popen[bytes]:
+        """Start a command as a member, by `call`, which does it in a thread that is not our first one.
+
+        That thread goes in and out by itself: to move another one, the kernel waits for all processors."""
+        if not self._takes_threads:
+            return self._admit_stopped(call(start))
+        with ExitStack() as stack:  # opened here: that thread may have no right to
+            inside, outside = (
+                [stack.enter_context(open(f"{folder}/{_THREADS}", "wb", buffering=0)) for folder in folders]
+                for folders in (self.folders, [place.folder for place in self._folders.values()])
+            )
+            child = call(partial(_start_among, inside, outside, start))
+        self._limit_tasks(0)
+        return child
+
+    def _admit_stopped(self, child: Popen[bytes]) -> Popen[bytes]:
+        """Let a command behind the waiting shell go on as a member."""
         try:
             os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
             with suppress(ProcessLookupError):  # killed meanwhile
@@ -264,13 +267,19 @@ class Group:
             raise
         return child
 
+    def _limit_tasks(self, ours: int) -> None:
+        """Set the limit on tasks, with room for so many threads of ours that go in to start it."""
+        for folder, place in self._folders.items():
+            if place.tasks and self._processes is not None:
+                _set_limit(folder, place.tasks, self._processes + ours)
+
     def reached(self, limits: CageLimits) -> str:
         """The limit that the kernel enforced, in words; empty if none."""
         for folder in self._folders:
             if limits.memory is not None and any(
                 _event(f"{folder}/{name}", "oom_kill") for name in ("memory.oom_control", "memory.events")
             ):
-                return f"memory {amount(limits.memory)}"
+                return f"memory {byte_text(limits.memory)}"
             if limits.processes is not None and _event(f"{folder}/pids.events", "max"):
                 return f"processes {limits.processes}"
         return ""
@@ -285,13 +294,25 @@ class Group:
             _remove_group(folder)
 
 
+def _start_among(inside: Sequence[IO[bytes]], outside: Sequence[IO[bytes]], start: Starter) -> Popen[bytes]:
+    """Start a command in a thread that joins the groups for that long, so that its child belongs to them.
+
+    Should it not come out again, they are closed by whoever made them, and end the child."""
+    with ExitStack() as leaving:
+        for door in outside:
+            leaving.callback(door.write, b"0")
+        for door in inside:
+            door.write(b"0")
+        return start()
+
+
 def _set_limit(folder: str, file: str, value: int) -> None:
     """Set a limit of a group; one for memory is not to be had twice, the second time on a disk."""
     swap, part = _SWAP.get(file, ("", 0))
     for name, most in ((file, value), (swap, value * part)):
         if name == file or (name and os.path.exists(f"{folder}/{name}")):
-            with open(f"{folder}/{name}", "w", encoding="utf-8") as limit:
-                limit.write(str(most))
+            with open(f"{folder}/{name}", "wb", buffering=0) as limit:
+                limit.write(b"%d" % most)
 
 
 def _event(path: str, name: str) -> int:
@@ -323,7 +344,7 @@ class Watch:
             if limits.memory is not None and not held:
                 use = use._replace(memory=use.memory + self._nameless_bytes(tree, on_disk=False))
             if limits.memory is not None and use.memory > limits.memory:
-                return f"memory {amount(use.memory)} of {amount(limits.memory)}"
+                return f"memory {byte_text(use.memory)} of {byte_text(limits.memory)}"
             if limits.processes is not None and use.processes > limits.processes:
                 return f"processes {use.processes} of {limits.processes}"
             if limits.cpu is not None and use.cpu > limits.cpu:
@@ -344,7 +365,7 @@ class Watch:
             return ""
         self._free = free
         used = self._used_bytes() + self._nameless_bytes(tree_of(pid), on_disk=True) - self._base
-        return f"output {amount(used)} of {amount(self.limits.output)}" if used > self.limits.output else ""
+        return f"output {byte_text(used)} of {byte_text(self.limits.output)}" if used > self.limits.output else ""
 
     def _free_bytes(self) -> int:
         """Free bytes and, as if each had a page, free files of the disks."""
@@ -375,7 +396,7 @@ class CappedLog:
 
     @property
     def reached(self) -> str:
-        return f"log {amount(self._most or 0)}" if self._most is not None and self._size > self._most else ""
+        return f"log {byte_text(self._most or 0)}" if self._most is not None and self._size > self._most else ""
 
     def write(self, chunk: bytes) -> None:
         room = len(chunk) if self._most is None else max(0, self._most - self._size)
@@ -396,12 +417,12 @@ class CappedLog:
 
 def supervise(child: Popen[bytes], source: int, log: CappedLog, watch: Watch, kill: Callable[[], None]) -> str:
     """Copy what a child prints until it has ended, which nobody has asked for yet; the limit that it passed, or ''."""
-    limit, began, ended = "", time.monotonic(), os.pidfd_open(child.pid)
+    limit, began = "", time.monotonic()
     due = began + _SOON
-    poll = select.poll()
-    poll.register(source, select.POLLIN)
-    poll.register(ended, select.POLLIN)
-    try:
+    with end_of_child(child.pid) as ended:
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
+        poll.register(ended, select.POLLIN)
         while True:
             ready = dict(poll.poll(None if limit else max(0.0, due - time.monotonic()) * 1000))
             if source in ready:
@@ -418,5 +439,3 @@ def supervise(child: Popen[bytes], source: int, log: CappedLog, watch: Watch, ki
             if passed and not limit:
                 limit = passed
                 kill()
-    finally:
-        os.close(ended)

@@ -61,6 +61,27 @@ def signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
+@contextmanager
+def end_of_child(pid: int) -> Iterator[int]:
+    """Give a descriptor that can be read from once a child has ended."""
+    if sys.platform == "linux":
+        ended = os.pidfd_open(pid)
+    else:  # macOS; its queue may say of a child that has ended already that there is none
+        queue = select.kqueue()
+        ended = queue.fileno()
+        try:
+            wanted = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+            queue.control([wanted], 0)
+        except ProcessLookupError:
+            queue.close()
+            ended, end = os.pipe()
+            os.close(end)
+    try:
+        yield ended
+    finally:
+        os.close(ended)
+
+
 def children_of(pid: int) -> list[int]:
     """Children of all threads of a process; none of one that is gone, or where the system does not say."""
     found: list[int] = []

@@ -18,7 +18,7 @@ with a line for each that begins or ends; a build that ends in order leaves none
 
 What is decided depends on which builds died, not on when.  Lines survive a kill without being synced; what a power cut
 takes with it is of a machine that was started anew; where the system does not tell of that, nobody is suspected.  In no
-cage a candidate can change these lines, too."""
+cage a candidate can change these lines, too, or remove them: then nothing is known of anybody."""
 
 from __future__ import annotations
 
@@ -99,15 +99,18 @@ class _RunLines:
     """The file of a run while it is built."""
 
     def __init__(self, run: str) -> None:
-        self.path, lines = suspects_path(run), list[str]()
-        with suppress(FileNotFoundError), open(self.path, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-        self.before = read_suspicion(lines, machine := _machine_start())
+        self.path = suspects_path(run)
+        self.before = read_suspicion(self._read(), machine := _machine_start())
         self.killed = dict(self.before.killed)
         self.others = self.before.others
         os.makedirs(noop.folder(run), exist_ok=True)
         self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self.add("\n".join([f"{_STARTED} {machine}", *self.before.lines]))
+
+    def _read(self) -> list[str]:
+        with suppress(FileNotFoundError), open(self.path, encoding="utf-8", errors="replace") as file:
+            return file.read().splitlines()
+        return []
 
     def add(self, line: str) -> None:
         """Add a line by one write: also a handler of signals may do so."""
@@ -122,14 +125,14 @@ class _RunLines:
     def close(self) -> None:
         """Keep what is to be known by the next build: nothing that was at work, and nobody who was condemned."""
         os.close(self._fd)
-        with open(self.path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        now = read_suspicion([*lines, _STOPPING], _machine_start())._replace(condemned=frozenset())
+        machine = _machine_start()
+        now = read_suspicion([*self._read(), _STOPPING], machine)._replace(condemned=frozenset())
         if not now.suspects and not now.killed:
-            os.unlink(self.path)
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
             return
         with lacking_room(), open(self.path, "w", encoding="utf-8") as file:
-            file.write("\n".join([lines[0], *now.lines, ""]))
+            file.write("\n".join([f"{_STARTED} {machine}", *now.lines, ""]))
 
 
 class CommandRecord:

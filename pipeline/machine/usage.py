@@ -1,17 +1,88 @@
-"""Usage of a tree of processes: its memory, also what nobody has mapped, its processor time, its number."""
+"""Usage: limits that the kernel keeps for each process, what a tree of them uses by now, and how busy the machine is.
+
+CPUs that we may use are the fewest of what the scheduler allows this process and what its control groups (version 1 or
+2) and all groups around them allow; a quota may be a fraction of a CPU.  The files of the system are read below a root
+that tests can put elsewhere."""
 
 from __future__ import annotations
 
 import os
+import resource
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.machine.process import children_of
 
+if TYPE_CHECKING:
+    from pipeline.machine.limits import CageLimits
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+# --- Limits of each process.
+
+_MORE_SECONDS = 10  # until it is ended that heeds no limit of time
+
+
+class _ProcessLimit(NamedTuple):
+    """A limit of a process: its number, the letter and the unit that a shell has for it, soft and hard."""
+
+    number: int
+    letter: str
+    unit: int
+    soft: int
+    hard: int
+
+
+def _process_limits(limits: CageLimits, alone: bool) -> Iterator[_ProcessLimit]:
+    """Limits that the kernel keeps for each process.  `alone`: it has users of its own, as the kernel counts processes
+    by users: elsewhere, others of the same user would count too."""
+    yield _ProcessLimit(resource.RLIMIT_CORE, "c", 1, 0, 0)
+    if limits.files is not None:
+        yield _ProcessLimit(resource.RLIMIT_NOFILE, "n", 1, limits.files, limits.files)
+    if limits.file_size is not None:
+        size = -(-limits.file_size // 512) * 512
+        yield _ProcessLimit(resource.RLIMIT_FSIZE, "f", 512, size, size)
+    if limits.cpu is not None:  # at the soft limit there is a signal that tells of it, at the hard one there is KILL
+        seconds = int(limits.cpu) + 1
+        yield _ProcessLimit(resource.RLIMIT_CPU, "t", 1, seconds, seconds + _MORE_SECONDS)
+    if limits.processes is not None and alone:
+        yield _ProcessLimit(resource.RLIMIT_NPROC, "p", 1, limits.processes, limits.processes)
+
+
+_FIRST_TO_GO = 1000  # when memory is short
+
+
+def limiting_shell(limits: CageLimits) -> list[str]:
+    """Words before those of a command: a shell that takes on the limits of a process and becomes the command.
+
+    A lower limit that holds already stays."""
+    lines = [
+        f"ulimit -{which} -{each.letter} {value // each.unit}"
+        for each in _process_limits(limits, alone=False)
+        for which, value in (("S", each.soft), ("H", each.hard))
+    ]
+    quiet = "; ".join(f"{{ {line}; }} 2>/dev/null" for line in lines)
+    worst = f"echo {_FIRST_TO_GO} 2>/dev/null >/proc/self/oom_score_adj"
+    return ["/bin/sh", "-c", f'{quiet}; {{ {worst}; }} 2>/dev/null; exec "$@"', "sh"]
+
+
+def limit_process(pid: int, limits: CageLimits) -> None:
+    """Set the same limits for a process that waits for it, and which has users of its own."""
+    with suppress(ProcessLookupError, FileNotFoundError):  # it was killed meanwhile
+        for each in _process_limits(limits, alone=True):
+            hard = resource.prlimit(pid, each.number)[1]
+            most = each.hard if hard == resource.RLIM_INFINITY else min(hard, each.hard)
+            resource.prlimit(pid, each.number, (min(each.soft, most), most))
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as score:
+            score.write(str(_FIRST_TO_GO))
+
+
+# --- What a tree uses: its memory, also what nobody has mapped, its processor time, its number.
 
 
 def tree_of(pid: int) -> list[int]:
@@ -74,3 +145,42 @@ def nameless_bytes(pids: Iterable[int]) -> dict[int, int]:
     for (device, _), size in found.items():
         sizes[device] = sizes.get(device, 0) + size
     return sizes
+
+
+# --- The machine.
+
+ROOT = Path("/")
+
+
+def load_per_cpu(root: Path = ROOT) -> float:
+    """Load average of the last minute per usable CPU."""
+    return os.getloadavg()[0] / usable_cpus(root)
+
+
+def usable_cpus(root: Path = ROOT) -> float:
+    """CPUs that this process may use, as limited by its control groups; a quota may be a fraction."""
+    allowed = getattr(os, "sched_getaffinity", None)  # macOS has none
+    cpus = len(allowed(0)) if allowed else os.cpu_count() or 1
+    return min([float(cpus), *_quotas(root)])
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """Yield CPUs by the limits of our groups and of those around them: each holds for all groups within it."""
+    for line in _text_at(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        mount, names = root / "sys/fs/cgroup", ["cpu.max"]
+        if controllers:  # version 1
+            mount, names = mount / "cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+        # within a container the path may be that of the host, which is not mounted: what is mounted is its own group
+        for part in (PurePosixPath(path), *PurePosixPath(path).parents):
+            folder = mount / str(part).strip("/")
+            quota, _, period = " ".join(_text_at(folder / name).strip() for name in names).partition(" ")
+            if quota.isdigit() and int(quota) and period:
+                yield int(quota) / int(period)
+
+
+def _text_at(path: Path) -> str:
+    """Text of a file; empty where there is none: no control groups, or no limit."""
+    return path.read_text() if path.is_file() else ""

@@ -1,19 +1,22 @@
-"""YAML -> MctsSpec: the keys of `kind: mcts` and what each may hold."""
+"""YAML -> MctsSpec: the keys of `kind: mcts` and what each may hold; and options of `coppice mcts`.
+
+The scenario that options give stands in place of those of the spec."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pipeline import spec_fields as fields
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.bank import read_bank, refusal_line
-from pipeline.lean.backends.keys import LEDGER, PATH, lean_field
+from pipeline.lean.backends.keys import DEFAULT_LEDGER, LEDGER, PATH, lean_field
 from pipeline.lean.model import LeanKeys
 from pipeline.mcts.search import guides, records
 from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, SearchRules, SelectionRules
 from pipeline.mcts.spec import scenario
 from pipeline.mcts.spec.model import GuideNames, MctsSpec
+from pipeline.mcts.spec.scenario import OPTIONS, make_scenario
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Schema, Table, Values
 from pipeline.store.files import read_bytes
@@ -168,3 +171,41 @@ def bank_ids(bank: str) -> tuple[str, ...]:
         first = f", the first: {refusal_line(bank, rows.refused[0])}" if rows.refused else ""
         raise SpecError(f"bank: {bank}: no row is a goal{first}")
     return tuple(goal.id for goal in rows.goals)
+
+
+FLAG_PREFIX, POLICY_KEY = "mcts_", "expansion_policy"
+
+
+def _flag(field: Field) -> Field:
+    return field._replace(key=FLAG_PREFIX + (field.flag or field.key), default=None)
+
+
+# By the key of a scenario.
+SCENARIO_FLAGS = {key: _flag(option) for key, option in OPTIONS.items()}
+FLAGS = (*SCENARIO_FLAGS.values(), _flag(SPEC[POLICY_KEY]))
+VARIABLES = ()
+
+
+def spec_for_bank(bank: str) -> MctsSpec:
+    sources = {bank: signature(bank)}
+    rules = SearchRules(DEFAULT_BUDGET, expansion=Expansion(attempts=DEFAULT_ATTEMPTS))
+    lean, by = LeanKeys(processes=DEFAULT_PROCESSES), GuideNames()
+    return MctsSpec("", 1, bank, bank_ids(bank), lean, (0,), rules, by, (), DEFAULT_LEDGER, None, sources)
+
+
+def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:
+    if policy := values.get(FLAG_PREFIX + POLICY_KEY):
+        rules = spec.rules
+        spec = spec._replace(rules=rules._replace(expansion=rules.expansion._replace(policy=policy)))
+    given = {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
+    if spec.scenarios and not given:
+        return spec
+    return spec._replace(scenarios=(make_scenario("flags", given, _refuse, _flag_word),))
+
+
+def _refuse(_key: str, what: str) -> NoReturn:
+    raise SpecError(f"mcts: {what}")
+
+
+def _flag_word(key: str) -> str:
+    return f"--{SCENARIO_FLAGS[key].key.replace('_', '-')}"

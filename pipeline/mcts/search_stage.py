@@ -23,7 +23,7 @@ from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
 from pipeline.mcts.plan import SEARCH_FILES, TRACE, goal_of_target, journal_path
 from pipeline.mcts.report.figures import REFUSED
-from pipeline.mcts.run.engine import SearchFiles, StopWhen, TheoremResult, TheoremTask, prove_theorem
+from pipeline.mcts.run import SearchFiles, StopWhen, TheoremResult, TheoremTask, prove_theorem
 from pipeline.mcts.search.guides import Guide, choose_priors, choose_rewards
 from pipeline.mcts.search.journal import mode_from_json
 from pipeline.mcts.search.trace import TraceTally, trace_line

@@ -14,7 +14,7 @@ from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
-from pipeline.core.cages import CAGE, FULL, LANDLOCK, PLAIN, CageKeys
+from pipeline.core.cages import FULL, LANDLOCK, PLAIN, cage_in
 from pipeline.errors import cut_text
 from pipeline.machine.cage import Cage
 from pipeline.machine.failures import describe_exit, lacking_room
@@ -106,9 +106,9 @@ def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> 
 def ask_client(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a client by its recipe, and remove what it leaves in the working folder."""
     recipe = RECIPES[backend["backend"]]
-    boxes = resolve_grade(cage_keys(backend).sandbox) != LANDLOCK
+    can_nest = resolve_grade(cage_in(backend).sandbox) != LANDLOCK
     variables = set_variables((*recipe.keys, *recipe.urls, *recipe.scratch, *NETWORK))
-    call = invocation_of(backend, question.role, boxes, variables)
+    call = invocation_of(backend, question.role, can_nest, variables)
     before = _litter(question.folder, call)
     try:
         printed = _run(backend, call, question, desk)
@@ -194,23 +194,18 @@ def _run(backend: BackendKeys, call: Invocation, question: Question, desk: CallC
         return Printed(ended, *texts, seconds, env.secrets, cut, too_much if cut or is_large else "")
 
 
-def cage_keys(backend: BackendKeys) -> CageKeys:
-    """The cage of a role, as the spec has it."""
-    return CageKeys.of(backend.get(CAGE, {}))
-
-
 def held_cage(backend: BackendKeys) -> tuple[str, str]:
     """The grade and the network that a program has here; empty of a backend that is none."""
     if backend["backend"] not in PROGRAMS:
         return "", ""
-    keys = cage_keys(backend)
+    keys = cage_in(backend)
     grade = resolve_grade(keys.sandbox)
     return grade, FULL if grade == PLAIN else keys.network or FULL
 
 
 def _cage(backend: BackendKeys, call: Invocation, question: Question, desk: CallContext, scratch: str) -> Cage:
     """The cage of a program that is asked: its working folder and the call's own, a network, and its files in HOME."""
-    keys, (grade, network) = cage_keys(backend), held_cage(backend)
+    keys, (grade, network) = cage_in(backend), held_cage(backend)
     limits = make_limits(keys.limits, default_limits())
     folder = os.path.realpath(question.folder)
     visible = tuple(map(visible_path, (*backend.get("reads", ()), *keys.visible, *call.visible)))

@@ -30,11 +30,11 @@ class Reading(NamedTuple):
 class Recipe(NamedTuple):
     """`run`: the words for all roles; `model`: before the model's name; then those for a coder or another role.
 
-    `unboxed`: in place of these where a sandbox of its own cannot start.  `last_words`: after all others.  `settings`:
-    words that depend on the variables.  `options`: keys of the role that have an option.  `home_with_key`: variables
-    set to a scratch folder with `files` when another one, a key, is set.  `scratch`: variables set to a path in the
-    scratch folder, unless the role has them.  `litter`: files left in the working folder.  `config`: its settings in
-    HOME.  `logins`: where it keeps who is logged in, for those without a key."""
+    `sandbox_off`: in place of these where a sandbox of its own cannot start.  `last_words`: after all others.
+    `settings`: words that depend on the variables.  `options`: keys of the role that have an option.  `home_with_key`:
+    variables set to a scratch folder with `files` when another one, a key, is set.  `scratch`: variables set to a path
+    in the scratch folder, unless the role has them.  `litter`: files left in the working folder.  `config`: its
+    settings in HOME.  `logins`: where it keeps who is logged in, for those without a key."""
 
     run: tuple[str, ...]
     model: str
@@ -43,7 +43,7 @@ class Recipe(NamedTuple):
     read: Callable[[str, str | None], Reading]
     keys: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
-    unboxed: tuple[str, ...] | None = None
+    sandbox_off: tuple[str, ...] | None = None
     last_words: tuple[str, ...] = ()
     settings: Callable[[Mapping[str, str]], Sequence[str]] = lambda _: ()
     options: Mapping[str, str] = {}
@@ -235,7 +235,7 @@ RECIPES: dict[str, Recipe] = {
         _read_codex,
         _CODEX_KEYS,
         ("OPENAI_BASE_URL",),
-        unboxed=("--sandbox", "danger-full-access"),
+        sandbox_off=("--sandbox", "danger-full-access"),
         last_words=("-",),
         config=("~/.codex/config.toml",),
         logins=("~/.codex/auth.json",),
@@ -297,17 +297,18 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def invocation_of(keys: Mapping[str, Any], role: str, boxes: bool, variables: Mapping[str, str]) -> Invocation:
-    """The client of a role as it is started.  `boxes`: a sandbox of its own can start; `variables`: ours, as far as
+def invocation_of(keys: Mapping[str, Any], role: str, can_nest: bool, variables: Mapping[str, str]) -> Invocation:
+    """The client of a role as it is started.  `can_nest`: a sandbox of its own can start; `variables`: ours, as far as
     they are set, beside which those of the role count."""
     recipe, env, own_pass = RECIPES[keys["backend"]], keys.get("env", {}), keys.get("pass", ())
     variables = {**variables, **env}
     mode = recipe.for_coder if role == CODER else recipe.for_others
+    mode = mode if can_nest or recipe.sandbox_off is None else recipe.sandbox_off
     options = [*recipe.settings(variables)]
     options += [recipe.model, keys["model"]] if "model" in keys else []
     for key, option in recipe.options.items():
         options += [option, f"{keys[key]:g}"] if key in keys else []
-    run = [*recipe.run, *(mode if boxes or recipe.unboxed is None else recipe.unboxed), *map(_literal, options)]
+    run = [*recipe.run, *mode, *map(_literal, options)]
     homes = {name: "" for name, key in recipe.home_with_key.items() if variables.get(key)}
     given = {*env, *(name for name in own_pass if variables.get(name))}
     scratch = {name: path for name, path in recipe.scratch.items() if name not in given}

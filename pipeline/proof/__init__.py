@@ -3,12 +3,11 @@
 The modules here are the front that every kind has; not pure. It may import all folders below, which import in this
 order: schedule (pure), spec, run, workers. No folder imports the front, and no other kind is imported.
 
-read          YAML -> ProofSpec
+read          YAML -> ProofSpec; options and variables in place of keys, and the specs made from them
 plan          spec -> targets; those of a pursuit
 stages        table of what targets do, and the short stages: check the bank, check the proofs, write the report
 search_stage  the stages that search: `prove` a bank, `pursue` open goals of the ledger; seeds of samples
 describe      target -> words for people
-flags         options and variables in place of keys, and the specs made from them
 follow        follower of a build: the lines at its end
 accounts      explain and replay
 report        results.json, results.csv, proofs.lean; results.html and its blocks

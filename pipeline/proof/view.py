@@ -1,6 +1,6 @@
 """View of a search for proofs: how its goals stand, by which strategies, and the details of one goal.
 
-What the records do not have yet, the ledger has: each attempt is there as soon as it has ended.  Stages of what is
+What the records do not have yet, the ledger has: each attempt is there as soon as it has ended.  Phases of what is
 known of a run:
 
     NOTHING    -> SEARCHING  the bank is read: proofs that the ledger has are found, and not yet checked
@@ -98,9 +98,9 @@ MEANING = (
 
 
 class Knowledge(NamedTuple):
-    """Knowledge of a run at one of the stages above.  `results`: those of the report, once all is checked."""
+    """Knowledge of a run in one of the phases above.  `results`: those of the report, once all is checked."""
 
-    stage: str
+    phase: str
     strategies: Sequence[str] = ()
     bank: Bank = Bank()
     samples: Sequence[SampleRecord] = ()
@@ -115,7 +115,7 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
         _knowledge(targets, states, moment),
         run_state(moment, Counter(each.status for each in states.values())),
     )
-    if state.word == EMPTY and known.stage != NOTHING:
+    if state.word == EMPTY and known.phase != NOTHING:
         state = RunState(STOPPED, "it has records, though no build of it is remembered")
     at = max((each.at for each in states.values() if each.at), default=None)
     numbers, blocks = [*_figures(run, known, moment)], [*_blocks(run, known, states, moment)]
@@ -184,7 +184,7 @@ def _knowledge_by_records(
         return known
     with intact(checked):
         samples = with_check_results(samples, load(checked)["checked"])
-    return known._replace(stage=CHECKED, samples=samples, results=results_record(known.bank, record, samples, pass_at))
+    return known._replace(phase=CHECKED, samples=samples, results=results_record(known.bank, record, samples, pass_at))
 
 
 def _load_bank(path: str) -> Bank:
@@ -302,19 +302,19 @@ def _sample_by_ledger(
 def _headline(known: Knowledge) -> str:
     if known.results:
         return f"{results_headline(known.results)}."
-    if known.stage == NOTHING:
+    if known.phase == NOTHING:
         return "No goal was looked at yet."
     groups = group_by_goal(known.samples)
     found = sum(best_sample(each).has_script for each in groups.values())
     said = f"{found} of {plural(len(groups), 'goal')}: a proof is found, not yet checked"
-    return f"{said}; {plural(len(known.tried), 'attempt')} so far." if known.stage == SEARCHING else f"{said}."
+    return f"{said}; {plural(len(known.tried), 'attempt')} so far." if known.phase == SEARCHING else f"{said}."
 
 
 def _figures(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
     groups = group_by_goal(known.samples)
     best, total = Counter(best_sample(each).status for each in groups.values()), len(groups)
     share = f"{100 * best[PROVED] / total:.0f} % of them" if total else ""
-    if known.stage == CHECKED:
+    if known.phase == CHECKED:
         yield Figure("proved", f"{best[PROVED]} of {plural(total, 'goal')}", best[PROVED], "higher", share)
     else:
         note = f"{best[FOUND]} of {plural(total, 'goal')} found, not yet checked" if total else ""
@@ -325,7 +325,7 @@ def _figures(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
         yield Figure("rows refused", str(len(known.bank.refused)), len(known.bank.refused), "lower", "no goals")
     times = sorted(time for each in groups.values() if (time := time_to_proof(each)) is not None)
     half = sorted_quantile(times, 0.5)
-    unsure = "of what is found, not yet checked" if times and known.stage != CHECKED else "of what was proved"
+    unsure = "of what is found, not yet checked" if times and known.phase != CHECKED else "of what was proved"
     yield Figure(
         "median time to proof", NONE if half is None else duration(half, 2), half, "lower", unsure if times else ""
     )
@@ -348,7 +348,7 @@ def _took(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
 
 
 def _blocks(run: str, known: Knowledge, states: Mapping[str, TargetState], moment: Moment) -> Iterator[Block]:
-    is_checked = known.stage == CHECKED
+    is_checked = known.phase == CHECKED
     if moment.running:
         yield running_table(moment)
     if known.samples:
@@ -389,7 +389,7 @@ def _goal_details(run: str, known: Knowledge, samples: Sequence[SampleRecord], a
     facts |= {f"in the bank: {name}": str(value) for name, value in goal.metadata.items()}
     if at:
         facts["recorded"] = time_text(at)
-    if len(samples) > 1 and known.stage == CHECKED:
+    if len(samples) > 1 and known.phase == CHECKED:
         facts["samples proved"] = f"{sum(each.is_proved for each in samples)} of {len(samples)}"
     yield facts_table("facts", goal.id, facts)
     yield from goal_blocks(samples)

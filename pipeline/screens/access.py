@@ -60,12 +60,12 @@ class Request(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Purpose of a request; `words`: of the path.  `knows_token`: the request had it, and not only the cookie."""
+    """Purpose of a request; `words`: of the path.  `may_read`: it has the cookie, or the token."""
 
     name: str
     words: Sequence[str] = ()
     query: Mapping[str, str] = {}
-    knows_token: bool = False
+    may_read: bool = False
 
 
 class Rejection(NamedTuple):
@@ -82,7 +82,7 @@ STEERED = ("pause", "resume", "idea", "answer")
 ROUTES: Sequence[tuple[str, str, str, str]] = (
     ("GET", "", PAGE, READ),
     ("GET", "runs/RUN", RUN_PAGE, READ),
-    ("GET", "api/session", SESSION, READ),
+    ("GET", "api/session", SESSION, OPEN),
     ("POST", "api/session", OPEN_SESSION, ACT),
     ("GET", "api/health", HEALTH, OPEN),
     ("GET", "api/stats", STATS, READ),
@@ -116,7 +116,7 @@ def admit(request: Request, site: Site) -> Route | Rejection:
     if refused := _from_elsewhere(request, name) or _unproven(request, site, need):
         return refused
     words, query = _words_of(pattern, parts) or [], dict(parse_qsl(request.query.decode("latin-1"), max_num_fields=20))
-    return Route(name, words, query, _knows_token(request, site))
+    return Route(name, words, query, _may_read(request, site))
 
 
 # --- Hosts and origins.
@@ -229,16 +229,41 @@ def _unproven(request: Request, site: Site, need: str) -> Rejection | None:
         if not knows:
             return Rejection(401, "this needs the token that `coppice dashboard` printed")
         return None if comes_from_us else Rejection(403, "an Origin is missing, or Sec-Fetch-Site: same-origin")
-    found = [is_same(each, site.reading_key) for each in cookies(request.values("cookie"), site.cookie_name)]
-    if need == OPEN or knows or any(found):
+    if need == OPEN or _may_read(request, site):
         return None
     return Rejection(401, "open the link that `coppice dashboard` printed")
 
 
+def _may_read(request: Request, site: Site) -> bool:
+    found = [is_same(each, site.reading_key) for each in cookies(request.values("cookie"), site.cookie_name)]
+    return any(found) or _knows_token(request, site)
+
+
+# --- Steering.
+
+_PLACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.]{0,40}")
+
+
+def steer_command(what: str, run: str, words: Mapping[str, str]) -> tuple[list[str], str]:
+    """The command that does it, and its standard input; without a command, what is wrong."""
+    place = words.get("where", "") if what == "idea" else words.get("slot", "")
+    known = {"idea": {"text", "where"}, "answer": {"text", "slot"}}.get(what, set())
+    if unknown := sorted({*words} - known):
+        return [], f"{what} takes no {', '.join(unknown)[:100]!r}"
+    if place and not _PLACE.fullmatch(place):
+        return [], "a depth is a number, a node is like d1.n0 and a slot like d0.n0.i2"
+    if what == "answer" and not place:
+        return [], "answer: name the slot"
+    where = ["--depth" if place.isdecimal() else "--node", place] if place else []
+    command = {"idea": ["idea", run, "-", *where], "answer": ["answer", run, place, "-"]}.get(what, [what, run])
+    return command, words.get("text", "")
+
+
 def security_headers(policy: str = "default-src 'none'") -> dict[str, str]:
     """Headers of every answer.  `policy`: what a page may load and run, besides what none may."""
+    own = [f"{name} 'none'" for name in ("frame-ancestors", "base-uri", "form-action") if name not in policy]
     return {
-        "content-security-policy": f"{policy}; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+        "content-security-policy": "; ".join([policy, *own]),
         "x-content-type-options": "nosniff",
         "x-frame-options": "DENY",
         "referrer-policy": "no-referrer",

@@ -15,6 +15,7 @@ a secret leaves it, nor where the project and its user's files lie."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -27,7 +28,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from pipeline import kinds
@@ -44,6 +45,7 @@ from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import clean_text
 
 if TYPE_CHECKING:
+    from pipeline.screens.show import RecordedFeed
     from pipeline.views.pages.document import Sources
 
 LOG_BYTES = 64_000  # of a log at once
@@ -194,7 +196,7 @@ def ledger_stats() -> Json:
 # --- A process of its own.
 
 LOOK_SECONDS, PROBLEM_SECONDS, IDLE_SECONDS = 0.2, 2.0, 60.0  # between looks; after one that failed; of no run
-REST = 3  # times as long as it took to project
+REST = 1  # times as long as it took to project
 PACKED_BYTES = 4000  # a text is packed from so many bytes on
 FOLDED_PART, FOLDED_BYTES = 4, 64_000  # changes of so large a part of the whole, and no less, are folded into it
 _SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
@@ -226,17 +228,23 @@ def frame(facts: Mapping[str, Any], text: str = "") -> bytes:
 
 
 class FeedDesk:
-    """The process of a run's feed; without a run, of the project.  `send` has frames, `ask` is asked."""
+    """The process of a run's feed; without a run, of the project.  `send` has frames, `show` makes that of a show."""
 
-    def __init__(self, run: str, send: Callable[[bytes], object], discretion: Discretion) -> None:
-        self._run, self._send, self._discretion = run, send, discretion
+    def __init__(
+        self,
+        run: str,
+        send: Callable[[bytes], object],
+        discretion: Discretion,
+        show: Callable[[], RecordedFeed] | None = None,
+    ) -> None:
+        self._run, self._send, self._discretion, self._show = run, send, discretion, show
         self._version = int(time.time() * 1000)  # later than any of a process before
         self._problem, self._sent, self._whole = "", 0, 0
         self._next_look = 0.0
 
     @cached_property
-    def feed(self) -> RunFeed:
-        return RunFeed(self._run)
+    def feed(self) -> RunFeed | RecordedFeed:
+        return self._show() if self._show else RunFeed(self._run)
 
     def look(self, now: float) -> float:
         """Send what has changed, if it is time; the seconds until it is time again."""
@@ -326,26 +334,34 @@ def questions(fd: int, wait: Callable[[], float]) -> Iterator[list[Json]]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serve as the process of the run that the words name."""
+    """Serve as the process of the run that the words name; with the words of `open_show`, of a show of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started us closes our standard input
     os.nice(19)
+    gc.set_threshold(100_000, 50, 50)  # records are many and in no cycles: looking for some takes a third of the time
     pipe = os.dup(1)
     os.dup2(2, 1)  # whatever is printed is no frame
     discretion = Discretion(os.environ, os.getcwd())
     with suppress(BrokenPipeError), open(pipe, "wb", buffering=0) as out:  # nobody is left to hear it
-        if problem := _no_run(words[0]):
+        if problem := "" if words[1:] else _no_run(words[0]):
             append_all(out.fileno(), frame({"is": "problem"}, problem))
             return 1
-        desk = FeedDesk(words[0], lambda content: append_all(out.fileno(), content), discretion)
+        show = partial(_open_show, *words) if words[1:] else None
+        desk = FeedDesk(words[0], lambda content: append_all(out.fileno(), content), discretion, show)
         for asked in questions(0, lambda: desk.look(time.monotonic())):
             for question in asked:
                 desk.answer(question)
     return 0
 
 
-def feed_command(run: str) -> list[str]:
+def _open_show(*words: str) -> RecordedFeed:
+    from pipeline.screens.show import open_show  # here: it imports us
+
+    return open_show(*words)
+
+
+def feed_command(run: str, show: Sequence[str] = ()) -> list[str]:
     """The command that serves a run's feed; the project's own files are nothing that it imports."""
-    return module_command("pipeline.screens.feed", run)
+    return module_command("pipeline.screens.feed", run, *show)
 
 
 def module_command(module: str, *words: str) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import secrets
 import signal
 import socket
@@ -37,6 +36,7 @@ from pipeline.screens.stream import (
     FeedFrame,
     FollowedRun,
     PieceResponse,
+    abort_stuck,
     loop_time,
     packed_response,
     since_pieces,
@@ -79,8 +79,9 @@ const go = () => {
 const asked = token
   ? fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } })
   : fetch("/api/session");
-asked.then((answer) => {
-  if (!answer.ok) return say("Open the link that coppice dashboard printed: it has the token of this server.");
+asked.then(async (answer) => {
+  if (!answer.ok || (await answer.json()).session !== "open")
+    return say("Open the link that coppice dashboard printed: it has the token of this server.");
   if (token) sessionStorage.setItem("coppice-token", token);
   return go();
 }, () => say("The server does not answer."));
@@ -135,18 +136,20 @@ DOOR = own_page("Coppice", "<noscript>This page needs JavaScript.</noscript>", _
 RUN_LIST = own_page("Runs", f'<table><thead><tr>{_HEADS}</tr></thead><tbody id="runs"></tbody></table>', _LIST)
 
 
-def page_response(page: tuple[bytes, str], status: int = 200) -> Response:
-    return Response(page[0], status, {**security_headers(page[1]), "content-type": "text/html; charset=utf-8"})
+def page_response(page: tuple[bytes, str]) -> Response:
+    return Response(page[0], 200, {**security_headers(page[1]), "content-type": "text/html; charset=utf-8"})
 
 
 # --- The application.
 
 
 class Dashboard:
-    """The application that a server runs.  `run`: the one that `/` shows; without one it lists all."""
+    """The application that a server runs.  `run`: the one that `/` shows; without one it lists all.
 
-    def __init__(self, site: Site, run: str = "") -> None:
-        self.site, self._run = site, run
+    `show`: words for the process of that run by which it plays a recording; then there are no others."""
+
+    def __init__(self, site: Site, run: str = "", show: Sequence[str] = ()) -> None:
+        self.site, self._run, self._show = site, run, show
         self._runs: dict[str, FollowedRun] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -161,7 +164,7 @@ class Dashboard:
 
     async def _refuse(self, refusal: Rejection, request: Request) -> Response:
         wants_page = request.method == "GET" and not request.path.startswith(b"/api")
-        return page_response(DOOR, 401) if refusal.status == 401 and wants_page else refusal_response(refusal)
+        return page_response(DOOR) if refusal.status == 401 and wants_page else refusal_response(refusal)
 
     async def _answer(self, route: Route, request: WebRequest) -> Response:
         try:
@@ -185,7 +188,7 @@ class Dashboard:
         return json_response({"session": "open"}, {"set-cookie": cookie})
 
     async def _session(self, route: Route, request: WebRequest) -> Response:
-        return json_response({"session": "open"})
+        return json_response({"session": "open" if route.may_read else "none"})
 
     async def _health(self, route: Route, request: WebRequest) -> Response:
         return json_response({"status": "ok"})
@@ -225,6 +228,8 @@ class Dashboard:
 
     async def _steer(self, route: Route, request: WebRequest) -> Response:
         """Run the command that steers, as a person would."""
+        if self._show:
+            return refusal_response(Rejection(409, "a recording cannot be steered"))
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 words = await _json_body(request)
@@ -233,7 +238,7 @@ class Dashboard:
         except (ValueError, ClientDisconnect) as error:
             return refusal_response(Rejection(413 if isinstance(error, TooLong) else 400, str(error)))
         run, what = route.words[0], route.words[-1]
-        command, text = steer_command(what, run, words)
+        command, text = access.steer_command(what, run, words)
         if not command:
             return refusal_response(Rejection(400, text))
         ended = await _run_command(command, text)
@@ -251,19 +256,22 @@ class Dashboard:
         return run
 
     async def _follow(self, name: str) -> FollowedRun:
+        if self._show and name != self._run:
+            raise FeedEnded(f"only the recording of {self._run} is shown here", is_known=True)
         run = self._runs.get(name)
         if run is None or run.is_over:
             if len(self._runs) >= MOST_FEEDS:
                 await self._end_idle(0.0)
             if len(self._runs) >= MOST_FEEDS:
                 raise FeedEnded(f"{MOST_FEEDS} runs are looked at already; close one")
-            run = self._runs[name] = FollowedRun(name)
+            run = self._runs[name] = FollowedRun(name, self._show)
         return run
 
     async def end_idle(self) -> None:
-        """End, again and again, the processes of runs that nobody looks at any more."""
+        """End, again and again, the processes of runs that nobody looks at any more, and ways to who takes nothing."""
         while True:
             await asyncio.sleep(IDLE_SECONDS / 10)
+            abort_stuck()
             await self._end_idle(IDLE_SECONDS)
 
     async def _end_idle(self, seconds: float) -> None:
@@ -326,24 +334,6 @@ async def _json_body(request: WebRequest) -> Json:
     return words
 
 
-_PLACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.]{0,40}")
-
-
-def steer_command(what: str, run: str, words: Mapping[str, str]) -> tuple[list[str], str]:
-    """The command that does it, and its standard input; without a command, what is wrong."""
-    place = words.get("where", "") if what == "idea" else words.get("slot", "")
-    known = {"idea": {"text", "where"}, "answer": {"text", "slot"}}.get(what, set())
-    if unknown := sorted({*words} - known):
-        return [], f"{what} takes no {', '.join(unknown)[:100]!r}"
-    if place and not _PLACE.fullmatch(place):
-        return [], "a depth is a number, a node is like d1.n0 and a slot like d0.n0.i2"
-    if what == "answer" and not place:
-        return [], "answer: name the slot"
-    where = ["--depth" if place.isdecimal() else "--node", place] if place else []
-    command = {"idea": ["idea", run, "-", *where], "answer": ["answer", run, place, "-"]}.get(what, [what, run])
-    return command, words.get("text", "")
-
-
 class CommandEnd(NamedTuple):
     code: int
     out: str
@@ -376,7 +366,7 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=2 * PIECE)
+        transport.set_write_buffer_limits(high=PIECE)
         self.app_state = {**self.app_state, "abort": transport.abort}
         self._wait_for_request()
 
@@ -428,11 +418,13 @@ def link(site: Site) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Serve at the socket that is open already: its number, the host it was asked for, and the run if there is one."""
+    """Serve at the socket that is open already: its number, the host it was asked for, and the run if there is one.
+
+    What follows is for the process of a show (`Dashboard`)."""
     listening = socket.socket(fileno=int(words[0]))
     port = listening.getsockname()[1]
     site = Site(port, secrets.token_urlsafe(32), not access.is_loopback(words[1]), words[1])
-    dashboard = Dashboard(site, words[2])
+    dashboard = Dashboard(site, words[2], words[3:])
     config = uvicorn.Config(
         dashboard,
         http=PatientProtocol,
@@ -450,7 +442,8 @@ def main(words: Sequence[str]) -> int:
         timeout_graceful_shutdown=2,
         h11_max_incomplete_event_size=2 * access.MOST_HEADERS,
     )
-    print(f"{link(site)}\nCtrl-C ends it; whoever has the link can look, and steer.", flush=True)
+    can = "look" if words[3:] else "look, and steer"
+    print(f"{link(site)}\nCtrl-C ends it; whoever has the link can {can}.", flush=True)
     with suppress(KeyboardInterrupt):
         asyncio.run(DashboardServer(config, dashboard).serve([listening]))
     sys.stdout.write("ended\n")

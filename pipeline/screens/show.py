@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
+from pipeline import kinds
+from pipeline.build import project
 from pipeline.core.projection import DONE, Block, Json, Projection, apply_delta, as_json, delta
 from pipeline.core.text import duration
 from pipeline.errors import SpecError
+from pipeline.screens.feed import page_sources
 from pipeline.store.files import write_whole
 
 # Of a show at speed 1: all of it, and the longest time without any change.
@@ -36,6 +41,16 @@ class Feed(Protocol):
     def now(self) -> Json: ...
     def poll(self) -> Json: ...
     def details(self, item: str) -> list[Json]: ...
+
+
+class Steering(Protocol):
+    """The effect of the key `p`.
+
+    question: what is asked first; empty where nothing needs to be
+    act: does it; what was done"""
+
+    def question(self, projection: Json) -> str: ...
+    def act(self, projection: Json) -> str: ...
 
 
 class Show(NamedTuple):
@@ -86,6 +101,16 @@ def record_show(run: str, kind: str, moments: Iterable[Projection], details: Det
     items = {row["item"]: None for block in before["blocks"] if block["is"] == "table" for row in block["rows"]}
     blocks = {item: as_json([*details(item)]) for item in items if item} if details else {}
     return Show(run, kind, start, changes, blocks)
+
+
+def record_run(run: str, with_details: bool) -> tuple[Show, Details]:
+    """Record a run from what is on the disk of it, and who tells of its items."""
+    plan = project.load([run], keep=False)[run]
+    if plan.kind not in kinds.SHOW.kinds:
+        raise SpecError(f"{plan.spec}:1: kind: {plan.kind} does not tell how it came about; `kind: tree` does")
+    details: Details = partial(kinds.ability_module(plan.kind, kinds.VIEW).details, run, plan.targets)
+    moments = kinds.ability_module(plan.kind, kinds.SHOW).moments(run, plan.targets)
+    return record_show(run, plan.kind, moments, details if with_details else None), details
 
 
 def write_show(path: str, show: Show) -> int:
@@ -201,6 +226,22 @@ class RecordedFeed:
         blocks: list[Json] = as_json([*self._details(item)])
         return blocks
 
+    def log(self, path: str, start: int | None = None) -> Json:
+        raise SpecError(f"{path} is not in the recording of {self.show.run}")
+
+    def page(self) -> tuple[str, str]:
+        """The page that follows the show, by which nothing can be asked of the run; and what it may load and run."""
+        from pipeline.views.pages.document import content_policy, live_document  # here: a terminal needs none
+
+        sources = page_sources()
+        page = live_document(sources, self.now(), f"/api/runs/{self.show.run}", ())
+        return page, content_policy(sources, is_live=True)
+
+    @property
+    def last(self) -> Json:
+        """The projection that was given last."""
+        return self._shown
+
     @property
     def is_over(self) -> bool:
         return self._played == len(self._times)
@@ -232,3 +273,12 @@ class RecordedFeed:
             state = {**state, "why": f"{RECORDED}; {why}" if why else RECORDED}
         headline = f"{clock}: {self._projection['headline']}"
         return {**self._projection, "headline": headline, "state": state, "command": self._command}
+
+
+def open_show(run: str, path: str = "", speed: str = "") -> RecordedFeed:
+    """The feed of a recording, in a file or made now; its words are those of `--from` and `--speed`."""
+    words = ["coppice", "replay", run, "--show", *(["--speed", speed] if speed else [])]
+    if path:
+        return RecordedFeed(read_show(path, run), shlex.join([*words, "--from", path]), float(speed or 1))
+    show, details = record_run(run, with_details=False)
+    return RecordedFeed(show, shlex.join(words), float(speed or 1), details=details)

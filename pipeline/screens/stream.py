@@ -8,7 +8,7 @@ packed as it came, and the changes since.  States of a run here:
     followed -> unseen    nobody has asked for a while, or its process has ended
 
 Who follows gets all changes after the version that he has, and the whole where those are not here any more.  What is
-packed is unpacked in small pieces, at the pace of whoever takes them off: two hundred who are slow cost little."""
+packed is unpacked once for all, and sent in small pieces, at the pace of whoever takes them off."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
+from weakref import WeakSet, WeakValueDictionary
 
 from starlette.responses import Response
 
@@ -44,17 +45,26 @@ class FeedFrame(NamedTuple):
     content: bytes
 
     def pieces(self) -> Iterator[bytes]:
-        """Its text in small pieces, none of which is kept."""
-        unpack = zlib.decompressobj(31)
-        for at in range(0, len(self.content), PIECE):
-            part = self.content[at : at + PIECE]
-            while self.is_packed and part:
-                yield unpack.decompress(part, PIECE)
-                part = unpack.unconsumed_tail
-            if not self.is_packed:
-                yield part
-        if self.is_packed:
-            yield unpack.flush()
+        """Its text in small pieces; unpacked once for all who are sent it at the same time, and kept no longer."""
+        unpacked = _unpack(self.content) if self.is_packed else None
+        content = unpacked.content if unpacked else self.content
+        for at in range(0, len(content), PIECE):
+            yield content[at : at + PIECE]
+
+
+class _Unpacked:
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+
+_UNPACKED: WeakValueDictionary[bytes, _Unpacked] = WeakValueDictionary()
+
+
+def _unpack(packed: bytes) -> _Unpacked:
+    found = _UNPACKED.get(packed)
+    if found is None:
+        found = _UNPACKED[packed] = _Unpacked(zlib.decompress(packed, 31))
+    return found
 
 
 class FeedAnswer(NamedTuple):
@@ -71,10 +81,11 @@ class FeedEnded(Exception):
 
 
 class FollowedRun:
-    """A run, or for no run the project, as its process tells of it."""
+    """A run, or for no run the project, as its process tells of it.  `show`: words by which it tells of a recording."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, show: Sequence[str] = ()) -> None:
         self.run, self.problem, self.state = run, "", ""
+        self._command = feed_command(run, show)
         self.whole: FeedFrame | None = None
         self.changes: deque[FeedFrame] = deque()
         self.asked, self.is_over = loop_time(), False
@@ -92,8 +103,7 @@ class FollowedRun:
         """Take frames until the process ends."""
         pipe = asyncio.subprocess.PIPE
         try:
-            command = feed_command(self.run)
-            started = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, process_group=0)
+            started = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe, process_group=0)
             self._process, self._input = started, started.stdin
             self._tell()
             assert started.stdout is not None
@@ -208,21 +218,32 @@ class FollowedRun:
 
 
 class Sending:
-    """The way to whoever asked; who takes nothing off for SEND_SECONDS is cut off."""
+    """The way to whoever asked.  One that takes nothing off is cut off by `abort_stuck`: a timer for each piece would
+    take more memory than the pieces."""
 
     def __init__(self, scope: Any, send: Any) -> None:
-        self._abort, self._send = scope["state"]["abort"], send
+        self.abort, self._send = scope["state"]["abort"], send
+        self.since: float | None = None  # a piece waits to be taken off
+        _SENDINGS.add(self)
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def body(self, content: bytes, more: bool = True) -> None:
-        try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await self._send({"type": "http.response.body", "body": content, "more_body": more})
-        except TimeoutError:
-            self._abort()
+        self.since = loop_time()
+        await self._send({"type": "http.response.body", "body": content, "more_body": more})
+        self.since = None
+
+
+_SENDINGS: WeakSet[Sending] = WeakSet()
+
+
+def abort_stuck() -> None:
+    """Cut off who has taken nothing off for SEND_SECONDS."""
+    for each in [*_SENDINGS]:
+        if each.since is not None and loop_time() - each.since > SEND_SECONDS:
+            each.abort()
 
 
 class PieceResponse(Response):

@@ -11,10 +11,9 @@ All by keys, and drawn in the terminal's own colours, so that it is read on ligh
 from __future__ import annotations
 
 import asyncio
-import shlex
 import signal
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -27,10 +26,11 @@ from textual.widgets import Input
 
 from pipeline.core.projection import STATUSES, Json, apply_delta
 from pipeline.errors import SpecError
-from pipeline.screens.show import Feed
+from pipeline.screens.show import Feed, Steering
 from pipeline.views.lines import cell_text, cut_text, wrap_text
 from pipeline.views.snapshot import (
     ARROWS_LEGEND,
+    Place,
     TableLayout,
     ascii_signs,
     block_lines,
@@ -39,6 +39,7 @@ from pipeline.views.snapshot import (
     is_log,
     table_layout,
     title_line,
+    watch_command,
 )
 
 Line = tuple[str, str]  # style, text
@@ -47,19 +48,15 @@ STATUS_STYLES = dict.fromkeys(("promoted", "proved", "passed"), GREEN)
 STATUS_STYLES |= dict.fromkeys(("failed", "refused"), RED) | dict.fromkeys(("indecisive", "waiting", "stale"), YELLOW)
 STATUS_STYLES |= dict.fromkeys(("rejected", "skipped", "queued"), DIM) | {"running": CYAN}
 DIFF_STYLES = {"+": GREEN, "-": RED, "@": CYAN}
-RUNNING = "running"
-MEANING = "meaning"
+RUNNING, MEANING = "running", "meaning"
 POLL_SECONDS = 0.5
 LEAST_HEIGHT = 16  # of a terminal, from which on there are panes beside the body
 MEASURED_ROWS = 200  # at each end of a table, by which the widths of its columns are chosen
 FOOTER = "j k g G move · Enter details · Tab next view · / filter · ? keys · q quit"
 KEYS = [
-    ("j, down", "the next row or line"),
-    ("k, up", "the one before"),
-    ("g, Home", "the first"),
-    ("G, End", "the last"),
-    ("Ctrl-D, Page down, Space", "a page on"),
-    ("Ctrl-U, Page up", "a page back"),
+    ("j k, down up", "the next row or line, the one before"),
+    ("g G, Home End", "the first, the last"),
+    ("Ctrl-D Ctrl-U, Page keys", "a page on, a page back; Space: on"),
     ("Enter", "details of the row"),
     ("Tab, Shift-Tab", "the next view, or the one before"),
     ("/", "only rows with a text or status; Enter keeps it"),
@@ -70,33 +67,6 @@ KEYS = [
 ]
 
 
-class Place(NamedTuple):
-    """The part of a run that is shown: details of an item; a view, which is a block by name; rows with a text."""
-
-    item: str = ""
-    view: str = ""
-    filter: str = ""
-
-
-class Steering(Protocol):
-    """The effect of the key `p`.
-
-    question: what is asked first; empty where nothing needs to be
-    act: does it; what was done"""
-
-    def question(self, projection: Json) -> str: ...
-    def act(self, projection: Json) -> str: ...
-
-
-def watch_command(run: str, place: Place) -> str:
-    """The command that opens this place."""
-    words = ["coppice", "watch", f"{run}:{place.item}" if place.item else run]
-    for name in ("view", "filter"):
-        if value := getattr(place, name):
-            words += [f"--{name}", value]
-    return shlex.join(words)
-
-
 class Pane(Widget):
     """Lines, drawn when they come into view, of which one may be the selected one."""
 
@@ -104,8 +74,8 @@ class Pane(Widget):
         super().__init__(id=name)
         self.unicode = unicode
         self.count, self.top, self.selected = 0, 0, -1
-        self.line_at: Callable[[int], Line] = lambda at: (PLAIN, "")
         self.lines: Sequence[Line] = ()
+        self.line_at: Callable[[int], Line] = lambda at: (PLAIN, "")
 
     def show(self, lines: Sequence[Line]) -> None:
         """Show these lines and no others, in a pane of that height; what is the same is not sent again."""
@@ -157,41 +127,23 @@ class Body(NamedTuple):
 class WatchApp(App[None]):
     """Screen of one run.  `is_linked`: its head is the command with the place on it; of a show it is the show's.
 
-    `follows`: it asks the feed by itself."""
+    `poll_seconds`: how often the feed is asked; 0: only when `step` is called."""
 
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = ""
     CSS = """
-    Screen { overflow: hidden; }
-    Pane { width: 100%; }
-    #body { height: 1fr; }
+    Screen { overflow: hidden; } Pane { width: 100%; } #body { height: 1fr; }
     Input { display: none; height: 1; border: none; padding: 0; background: ansi_default; }
     """
+    ACTIONS: ClassVar[dict[str, str]] = {
+        "j,down": "move(1)", "k,up": "move(-1)", "g,home": "move(-1000000000)", "G,end": "move(1000000000)",
+        "ctrl+d,pagedown,space": "page(1)", "ctrl+u,pageup": "page(-1)", "tab": "view(1)", "shift+tab": "view(-1)",
+        "enter": "open", "escape": "leave", "slash": "filter", "p": "steer", "question_mark": "help",
+        "q": "quit", "ctrl+c,ctrl+q": "quit", "ctrl+z": "suspend_process",
+    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(keys, action)
-        for keys, action in {
-            "j,down": "move(1)",
-            "k,up": "move(-1)",
-            "g,home": "move(-1000000000)",
-            "G,end": "move(1000000000)",
-            "ctrl+d,pagedown,space": "page(1)",
-            "ctrl+u,pageup": "page(-1)",
-            "enter": "open",
-            "slash": "filter",
-            "p": "steer",
-            "question_mark": "help",
-            "q": "quit",
-            "ctrl+z": "suspend_process",
-        }.items()
-    ]
-    BINDINGS += [
-        Binding(keys, action, priority=True)
-        for keys, action in {
-            "tab": "view(1)",
-            "shift+tab": "view(-1)",
-            "escape": "leave",
-            "ctrl+c,ctrl+q": "quit",
-        }.items()
+        Binding(keys, action, priority=action.partition("(")[0] in ("view", "leave", "quit") and keys != "q")
+        for keys, action in ACTIONS.items()
     ]
 
     def __init__(
@@ -201,13 +153,12 @@ class WatchApp(App[None]):
         steering: Steering | None = None,
         is_linked: bool = True,
         unicode: bool = True,
-        follows: bool = True,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.feed, self.place, self.steering = feed, place, steering
-        self.is_linked, self.is_unicode, self.follows, self.poll_seconds = is_linked, unicode, follows, poll_seconds
+        self.is_linked, self.is_unicode, self.poll_seconds = is_linked, unicode, poll_seconds
         self.projection: Json = {}
         self.details: list[Json] = []
         self.selected = place.item  # the item of the selected row
@@ -235,7 +186,7 @@ class WatchApp(App[None]):
         self.draw()
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self.exit, None, 128 + number)
-        if self.follows:
+        if self.poll_seconds:
             self.run_worker(self._follow())
 
     async def _ask(self, question: Callable[[], Any]) -> Any:

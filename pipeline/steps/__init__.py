@@ -7,5 +7,5 @@ read      YAML -> spec: the keys of `kind: steps`, the values of `for:`, names i
 plan      spec -> targets
 stages    the stages: run a command, call a Python function
 describe  a target in the words of its spec
-view      what there is to see: targets by step, builds, one target
+view      what there is to see of a run: its targets and builds as a projection
 spec/     the records of the spec"""

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline import spec_fields as fields
 from pipeline.core.cages import CageKeys, cages_in
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, step_of
 from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
+from pipeline.core.text import byte_text
 from pipeline.store.files import files_by_port
 
 
@@ -28,10 +29,9 @@ def describe(target: Target) -> Mapping[str, Sequence[str]]:
 
 
 def _cage(keys: CageKeys) -> dict[str, Sequence[str]]:
-    from pipeline.machine.limits import amount  # here: it loads what starts processes
-
-    sizes = {field.key for field in fields.LIMITS if field.read is fields.SIZE}
-    limits = [f"{name}: {amount(most) if name in sizes else f'{most:g}'}" for name, most in keys.limits.items()]
+    limits = [
+        f"{name}: {byte_text(most) if name in fields.SIZES else f'{most:g}'}" for name, most in keys.limits.items()
+    ]
     words = {"sandbox": keys.sandbox, "network": keys.network}
     return {**{name: [word] for name, word in words.items() if word}, "limits": limits, "visible": keys.visible}
 
@@ -44,6 +44,26 @@ def _command(target: Target) -> Iterator[str]:
         yield from fill_shell_line(target.params["shell"], files).splitlines()
 
 
-def outlook(_targets: Sequence[Target]) -> Sequence[str]:
-    """Nothing: the targets of steps need no outlook."""
-    return ()
+def outlook(targets: Sequence[Target]) -> Iterator[str]:
+    """The cages of steps that name one, as they would hold here; nothing where there are none."""
+    if cages := _cages(targets):
+        from pipeline.machine.cage_words import cage_lines, path_warnings
+
+        yield from cage_lines(cages, can_be_judged=False)
+        yield from (f"warning: {line}" for line in path_warnings(cages))
+
+
+def start_lines(targets: Sequence[Target]) -> Iterator[str]:
+    """Lines before steps are built: what `auto` is here, and paths that are not there."""
+    if cages := _cages(targets):
+        from pipeline.machine.cage_words import start_lines as lines_of_cages
+
+        yield from lines_of_cages(cages, can_be_judged=False)
+
+
+def _cages(targets: Sequence[Target]) -> list[tuple[str, CageKeys]]:
+    """The cage of each step that has one."""
+    caged = {step_of(target.name): target for target in targets if LIMITS in target.params}
+    return [
+        (step.partition(":")[2], keys) for step, target in caged.items() for keys in cages_in(target.params[LIMITS])
+    ]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple, NoReturn
 
-from pipeline.core.cages import CAGE
+from pipeline.core.cages import CAGE, PLAIN
 from pipeline.core.graph import GLOB, Ports, Target
 from pipeline.core.templates import Template, fill, fill_shell_values, fill_values, parse_template
 from pipeline.errors import cut_text, did_you_mean
@@ -76,7 +76,7 @@ def _check_output(path: str, file: File, step: Step) -> None:
     if _SAFE.fullmatch(path) and len(path) < _SHORT:
         return
     wrong = f"step {step.name}: writes: '{cut_text(path)}'"
-    if posixpath.isabs(path) or ".." in path.split("/"):
+    if posixpath.isabs(path) or path.startswith("~/") or ".." in path.split("/"):
         file.item.wrong(f"{wrong} is outside the run's folder; give a path below it, without ..")
     if not path or path.endswith("/") or path == "." or posixpath.normpath(path) != path:
         file.item.wrong(f"{wrong} is not the plain path of a file; a folder is no output, list its files or pack them")
@@ -247,7 +247,7 @@ def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Se
         from pipeline.core.recipe import LIMITS  # here: most plans need nothing of what it loads
 
         columns[LIMITS] = repeat({CAGE: record})
-    if asked := step.cage.recipe:
+    if asked := step.cage.recipe(unnamed=PLAIN):
         columns[CAGE] = repeat(asked)
     words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
     names = {name for word in words for name in word.names}

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pipeline.core.cages import CAGE, PLAIN, CageKeys, cages_in
+from pipeline.core.cages import PLAIN, CageKeys, cage_in, cages_in
 from pipeline.core.graph import Target
 from pipeline.core.outcome import PROGRAM_MISSING
 from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
-from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.failures import describe_exit, describe_start_failure
 from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
+from pipeline.machine.lock import exclusive_machine
 from pipeline.machine.process import Exit
 
 if TYPE_CHECKING:
@@ -38,7 +38,17 @@ def run_command(job: Job) -> None:
     if cage is not None and cage.is_walled:
         _check_folders(job)
     if ended != Exit(0):
-        raise StageFailed(*describe_exit(ended, job.target.limits.timeout))
+        why, status = describe_exit(ended, job.target.limits.timeout)
+        raise StageFailed(_with_limit(job, why, ended, cage), status)
+
+
+def _with_limit(job: Job, why: str, ended: Exit, cage: Cage | None) -> str:
+    """The reason of a failure with the limit that refused it more, where one did."""
+    if cage is None or ended.code <= 0 or ended.limit:
+        return why
+    from pipeline.machine.cage_words import refusing_limit
+
+    return refusing_limit(why, job.log, cage.limits)
 
 
 # Of so many files of a run each is shown by itself; of more, all that the run has made: each costs time.
@@ -52,7 +62,7 @@ def command_cage(job: Job) -> Cage:
     from pipeline.machine.limits import CageLimits, default_limits, make_limits
     from pipeline.machine.visibility import visible_path
 
-    keys, project = CageKeys.of(job.target.params[LIMITS][CAGE]), os.getcwd()
+    keys, project = cage_in(job.target.params[LIMITS]), os.getcwd()
     grade = resolve_grade(keys.sandbox)
     limits = make_limits(keys.limits, default_limits() if grade != PLAIN else CageLimits())
     output = os.path.abspath(os.path.commonpath(_output_folders(job)))
@@ -80,7 +90,7 @@ def _check_folders(job: Job) -> None:
     """Check that no folder of an output leads out of the cage now: what lies there would be taken for the output."""
     for folder in _output_folders(job):
         if os.path.realpath(folder) != os.path.join(os.path.realpath("."), folder):
-            raise StageFailed("it put something else in the place of a folder of its outputs", 1)
+            raise StageFailed(f"it put something else in the place of {folder}, a folder of its outputs", 1)
 
 
 def step_cages(target: Target) -> Iterable[CageKeys]:

@@ -77,13 +77,15 @@ def _acquire(fd: int, mode: int, path: str, patience: float) -> None:
     if _wait_within(got, min(SILENT, patience)):
         return
     with suppress(OSError):  # nobody reads it; we wait all the same
-        sys.stderr.write(f"coppice: waiting for the lock {path}, held by {lock_holders(fd)}; {patience:g} s at most\n")
+        sys.stderr.write(
+            f"coppice: waiting for the lock {path}, held by {lock_holders(fd).text}; {patience:g} s at most\n"
+        )
         sys.stderr.flush()
     if _wait_within(got, patience - SILENT):
         return
     if LockWaits.stopping:
-        raise RunLocked(f"{path}: still locked by {lock_holders(fd)} when the build was stopped")
-    raise _kept_for_good(path, patience, lock_holders(fd))
+        raise RunLocked(f"{path}: still locked by {lock_holders(fd).text} when the build was stopped")
+    raise _kept_for_good(path, patience, lock_holders(fd).text)
 
 
 def _kept_for_good(path: str, patience: float, who: str) -> RunLocked:
@@ -103,14 +105,21 @@ def _lock_in_thread(fd: int, mode: int) -> Event:
     return got
 
 
+class LockHolders(NamedTuple):
+    """The processes that have a file locked, but for this one, as far as the system tells; and words for them."""
+
+    pids: tuple[int, ...]
+    text: str
+
+
 class LockWait(NamedTuple):
     """How a lock is waited for that may rightly be held for hours.
 
-    `say` hears who has it, `knows` whether that is one of those who may; of anybody else, no longer than `patience`."""
+    `say` hears who has it, `knows` tells if they may; for others it is waited no longer than `patience`."""
 
     stopping: Callable[[], bool]
-    say: Callable[[str], None]
-    knows: Callable[[str], bool]
+    say: Callable[[LockHolders], None]
+    knows: Callable[[LockHolders], bool]
     patience: float = LOCK_PATIENCE
 
 
@@ -132,7 +141,7 @@ def wait_for_lock(fd: int, path: str, how: LockWait) -> bool:
         if how.knows(who):
             known = now
         elif now - known > how.patience:
-            raise _kept_for_good(path, how.patience, who)
+            raise _kept_for_good(path, how.patience, who.text)
     return True
 
 
@@ -147,13 +156,13 @@ def _wait_within(got: Event, seconds: float) -> bool:
     return got.is_set()
 
 
-def lock_holders(fd: int) -> str:
-    """The processes that have the file locked, as far as the system tells: a child may have inherited the lock."""
+def lock_holders(fd: int) -> LockHolders:
+    """The processes that have the file locked: a child may have inherited the lock."""
     here, mark = os.getpid(), b":%d 0 EOF" % os.fstat(fd).st_ino
     pids = filter(str.isdigit, os.listdir("/proc")) if os.path.isdir("/proc/self/fdinfo") else ()
-    holders = {int(pid) for pid in pids if _holds(pid, mark)} | _lockers(mark)
-    found = [f"process {pid} ({_process_name(str(pid))})" for pid in sorted(holders - {here})]
-    return ", ".join(found) or ("this process itself" if _holds(str(here), mark) else "another process")
+    found = tuple(sorted(({int(pid) for pid in pids if _holds(pid, mark)} | _lockers(mark)) - {here}))
+    named = ", ".join(f"process {pid} ({_process_name(str(pid))})" for pid in found)
+    return LockHolders(found, named or ("this process itself" if _holds(str(here), mark) else "another process"))
 
 
 def _holds(pid: str, mark: bytes) -> bool:

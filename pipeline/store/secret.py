@@ -62,9 +62,10 @@ def _read_key(path: str) -> bytes | None:
 
 def _make_key(path: str) -> bytes:
     """Make a key.  Of two that make it at once, the first to have it whole in its place wins."""
+    from tempfile import mkstemp  # here: a key is made once
+
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    draft = f"{path}.{os.getpid()}.draft"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd, draft = mkstemp(prefix=f"{os.path.basename(path)}.", dir=os.path.dirname(path))  # its user's alone
     try:
         os.write(fd, os.urandom(_BYTES).hex().encode() + b"\n")
         os.fsync(fd)

@@ -4,11 +4,10 @@ These modules are its front, which `pipeline/kinds.py` asks of any kind.  They a
 below; the rest of the package imports only them.  Order of the folders, each importing only earlier ones:
 rules <- spec <- targets <- run <- report <- front.  rules, spec and targets are pure.
 
-read       the keys of `kind: tree` into a TreeSpec
+read       the keys of `kind: tree` into a TreeSpec; options of `coppice tree` that stand for keys
 plan       a TreeSpec into targets, for all slots that a search can have
 stages     the stages by name: what targets do
 describe   a target in words; the most that the whole search may cost
-flags      options of `coppice tree` that stand for keys of the spec
 follow     the coordinator: the one writer of events.jsonl, manifest.json, refs; which worktrees stay
 advance    a search one depth at a time, for `coppice tree` and `coppice advance`
 accounts   explain and replay: one decision explained, all decisions made again

@@ -65,6 +65,7 @@ class Explanation:
     def __init__(self, run: str, slot: EvalSlot, targets: Sequence[Target]) -> None:
         self.run, self.slot, self.at, self.receipts = run, slot, RunLayout(run), Receipts(run)
         self.name, self.promotion = f"{run}:{slot}", self.receipts.receipt(f"{run}:d{slot.depth}.promote")
+        self.own = [target.name for target in targets if target.name.startswith(f"{self.name}.")]
         self.beside = [each for each in scored_slots(targets) if each.depth == slot.depth]
 
     def record(self, recipes: Mapping[str, Any]) -> Record:
@@ -88,12 +89,21 @@ class Explanation:
     def _score(self) -> Receipt:
         receipt, path = self.receipts.receipt(f"{self.name}.score"), self._summary(self.slot)
         if receipt is None or not os.path.exists(path):
-            raise SpecError(f"{self.name} has not been scored yet; `coppice {self.run}` builds it")
+            raise SpecError(self._unscored_text())
         if receipt.recipe["stage"] not in {decider.code for decider in DECIDERS.values()}:
             raise SpecError(f"{self.name} was scored by another version; `coppice {self.run}` does it anew")
         if not _is_as_written(receipt, path):
             raise SpecError(f"{path} was changed since it was written; `coppice {self.run}` makes it again")
         return receipt
+
+    def _unscored_text(self) -> str:
+        """Words on an evaluation without a score: what of it failed, or that it is still to be built."""
+        failures = ((name, failure) for name in self.own if (failure := self.receipts.failure(name)))
+        for name, failure in failures:
+            log = f" (log: {failure.log})" if failure.log else ""
+            how = "did not end" if failure.outage else "failed"
+            return f"{self.name} has no score: {name} {how}: {failure.why}{log}"
+        return f"{self.name} has not been scored yet; `coppice {self.run}` builds it"
 
     def _summary(self, slot: EvalSlot) -> str:
         return self.at.of_eval(slot, "summary.json")
@@ -233,7 +243,7 @@ def explain_lines(explained: Mapping[str, Any]) -> list[str]:
         best = BestConfig(**explained["best_config"])
         lines.append(f"  {best.text}; the parent's best is config {best.parent_config}")
     if explained["cages"]:
-        lines.append(f"  held by a cage: {cages_text(explained['cages'])}")
+        lines.append(f"  cages: {cages_text(explained['cages'])}")
     if explained["next"]:
         margin = explained["margin"]
         by = f"by {margin:.6g}" if margin else "as the better by its primary metric, or the earlier slot"

@@ -21,11 +21,11 @@ from pipeline.tree.run.verdicts import alpha_for_depth, dependence_params
 from pipeline.tree.spec.model import Params
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
+from pipeline.trust.distributions import t_quantile
 from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
 from pipeline.trust.noise import FEWEST_NOISE_BLOCKS, Noise, fit_noise, likeness_of_repeats
 from pipeline.trust.noninferiority import MARGIN_ERRORS, judge_guard
 from pipeline.trust.series import round_significant
-from pipeline.trust.student import t_quantile
 
 LEANING = -0.5  # the skewness from which on a warning says that blocks lean
 UNTOLD_FROM = 0.05  # at most so often chance makes repeats as alike; then blocks are taken for repeats of a split

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from pipeline.core.cages import AUTO, CAGE, CAGES, FULL, PLAIN, CageKeys
+from pipeline.core.cages import AUTO, FULL, CageKeys, cage_in
 from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
-from pipeline.core.text import duration, plural
+from pipeline.core.text import duration, join_names, plural
 from pipeline.tree.rules.beam import COMPLETED, FAILED
 from pipeline.tree.rules.positions import SCORING_STAGES, RunLayout, depth_of, parse_slot
 from pipeline.tree.rules.prompts import DEFAULT_REPAIRS
@@ -49,8 +49,7 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     yield from most_spent(targets, number)
     if past := _past_cost_text(params["run"]):
         yield f"so far: {past}"
-    if cages := [*_cages(targets)]:
-        yield f"sandbox: {_cages_text(cages)}"
+    yield from _cage_outlook(targets)
     yield f"time: {_time_text(targets, params, number)}"
     yield f"verdicts: {_verdicts_text(params)}"
     if hindrance := _root_hindrance(targets):
@@ -59,39 +58,96 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
         yield f"start: the build would stop at {params['run']}:protected: {hindrance}"
 
 
+def _cage_outlook(targets: Sequence[Target]) -> Iterator[str]:
+    from pipeline.machine.cage_words import cage_lines, path_warnings  # here: it loads what few commands need
+
+    cages = [*_cages(targets)]
+    yield from cage_lines(cages, _can_be_judged(cages))
+    yield from (f"warning: {line}" for line in (*path_warnings(cages), *_truth_warnings(targets)))
+
+
+def start_lines(targets: Sequence[Target]) -> Iterator[str]:
+    """Lines before a search is built: what `auto` is here, and what candidates see that they should not."""
+    from pipeline.machine.cage_words import start_lines as lines_of_cages
+
+    cages = [*_cages(targets)]
+    yield from lines_of_cages(cages, _can_be_judged(cages))
+    yield from _truth_warnings(targets)
+
+
+def _can_be_judged(cages: Sequence[tuple[str, CageKeys]]) -> bool:
+    """Check if there is a sweep without a judge apart whose grade is left to the machine."""
+    return any(name == SWEEP and keys.sandbox in ("", AUTO) for name, keys in cages)
+
+
+def _truth_warnings(targets: Sequence[Target]) -> Iterator[str]:
+    """Files that the judge reads although candidates have them: a truth among these is none."""
+    first = next((target for target in targets if JUDGE in target.params), None)
+    if first is None:
+        return
+    judged = [path for port, paths in first.reads if port.startswith(f"{JUDGE}.") for path in paths]
+    root = next(target for target in targets if target.stage == "root")
+    if tracked := _tracked_files(root.params["repo"], judged):
+        yield (
+            f"judge reads {join_names(tracked)}, which every candidate has in its checkout: put a truth outside of"
+            " `repo:`, and name what is none without `reads:`, as a file of the judge's checkout"
+        )
+    given = [path for path in judged if path not in _cut_files(targets)]
+    if given and not first.params[LIMITS].get("truth"):
+        yield (
+            f"judge reads {join_names(given)}, which commands of the candidate read too: keep a truth in a file that"
+            " `judge:` alone reads"
+        )
+
+
+def _cut_files(targets: Sequence[Target]) -> set[str]:
+    """Files that a canary cuts: a candidate is given them, and refused if it looks ahead."""
+    checks = next((target for target in targets if target.stage == "checks"), None)
+    if checks is None:
+        return set()
+    cut = [f"in.{each['name']}.{each['canary']['port']}" for each in checks.params["checks"] if each["canary"]]
+    return {path for port, paths in checks.reads if port in cut for path in paths}
+
+
+def _tracked_files(repo: str, paths: Sequence[str]) -> list[str]:
+    """Those of the paths that are files of the commit from which a search in a git repository starts."""
+    top = f"{os.path.realpath(repo)}/"
+    inside = {real.removeprefix(top): path for path in paths if (real := os.path.realpath(path)).startswith(top)}
+    if not inside or not os.path.lexists(f"{repo}/.git"):
+        return []
+    from pipeline.git.command import GitOutage, GitProblem
+    from pipeline.git.objects import tree_entries
+    from pipeline.git.repository import head_commit, locate_repo
+
+    try:
+        place = locate_repo(repo)
+        entries = tree_entries(place.git_dir, head_commit(place))
+    except (GitProblem, GitOutage):  # the start says it
+        return []
+    return [path for name, path in inside.items() if name in entries]
+
+
+SWEEP = "sweep"
+
+
 def _cages(targets: Sequence[Target]) -> Iterator[tuple[str, CageKeys]]:
     """The cages that the spec asks for what one evaluation runs, by step or command, and by role that is a program."""
     first = next(target.name for target in targets if target.stage in SCORING_STAGES).rpartition(".")[0]
     own = {target.stage: target for target in targets if target.name.startswith(f"{first}.")}
-    for stage, name in (("test", "tests"), ("checks", "checks"), ("row", "sweep"), ("sweep", "sweep")):
+    for stage, name in (("test", "tests"), ("checks", "checks"), ("row", SWEEP), (SWEEP, SWEEP)):
         if stage not in own or "dry" in own[stage].params:
             continue
         params = own[stage].params
         limits = params.get(LIMITS, {})
         parts = (ANSWER, JUDGE) if JUDGE in params else [each["name"] for each in params.get("checks", ())]
         for part in parts:
-            yield part, CageKeys.of(limits.get(CAGES, {}).get(part, {}))._replace(judged=JUDGE in params)
+            yield part, cage_in(limits, part)._replace(judged=JUDGE in params)
         if not parts and stage != "checks":
-            yield name, CageKeys.of(limits.get(CAGE, {}))
+            yield name, cage_in(limits)
     for name, role in _paid_roles(targets):
         if role["backend"] in PROGRAM_BACKENDS:
-            keys = CageKeys.of(role.get(CAGE, {}))
+            keys = cage_in(role)
             yield name, keys._replace(network=keys.network or FULL)
-
-
-def _cages_text(cages: Sequence[tuple[str, CageKeys]]) -> str:
-    """The cages that would hold on this machine; where `auto` chooses, what the next grade needs."""
-    from pipeline.machine.grades import describe_auto, resolve_grade, resolve_network  # here: other kinds need none
-
-    found: dict[str, list[str]] = {}
-    for name, keys in cages:
-        grade = resolve_grade(keys.sandbox, keys.judged)
-        network = resolve_network(keys.network, grade)
-        found.setdefault(grade if grade == PLAIN else f"{grade}, network {network}", []).append(name)
-    text = "; ".join(f"{held} ({', '.join(names)})" for held, names in found.items())
-    free = [keys for _, keys in cages if keys.sandbox in ("", AUTO)]
-    _, _, lacks = describe_auto(any(keys.judged for keys in free)).partition("; ")
-    return f"{text}; {lacks}" if free and lacks else text
 
 
 def most_spent(targets: Sequence[Target], evaluations: int) -> Iterator[str]:

@@ -27,6 +27,7 @@ from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog, drop_claims
+from pipeline.tree.report.cages import uncaged_text
 from pipeline.tree.report.figures import headline
 from pipeline.tree.report.happenings import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
@@ -288,7 +289,8 @@ class TreeFollower(Follower):
             return f"{self._outage_text(manifest)}{where}"
         if self.failed and manifest["nodes"]:
             return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
-        return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
+        words = [f"{headline(manifest)}{where}", uncaged_text(manifest)] if manifest["nodes"] else []
+        return " ".join(filter(None, words))
 
     def _await_room(self, write: Callable[[], T], stopped: bool) -> T:
         """Write at the end of the build, when there is room and git is not killed; what was stopped does not wait."""
@@ -359,16 +361,16 @@ class TreeFollower(Follower):
 
     def _log_end(self, slot: str, end: float, weighed: bool) -> None:
         """Log the end of an evaluation: once for each start, and once when all of it was recalled."""
-        life, started = self.known.get(slot), slot in self.started_slots
+        life, began = self.known.get(slot), slot in self.begun_slots
         if life is None or life["task_state"] in (records.EVENT_COMPLETED, records.EVENT_FAILED):
             return
         entry = self.manifest.ended_entry(slot, weighed)
         ended = records.EVENT_COMPLETED if entry["status"] == "completed" else records.EVENT_FAILED
         error = entry["error"] and {"why": entry["error"]["why"]}
         at = max(self.last_end.get(slot) or end, life["started_at"] or 0.0)
-        self._log_event(ended, slot, at, recalled=not started, error=error, **measured_fields(entry))
+        self._log_event(ended, slot, at, recalled=not began, error=error, **measured_fields(entry))
         if entry["scoring_summary"] is None:  # with a score the line comes with it
-            self.lines.append(idea_line(self.run, entry, self.config["primary"], recalled=not started))
+            self.lines.append(idea_line(self.run, entry, self.config["primary"], recalled=not began))
 
     def _log_score(self, slot: str) -> None:
         """Log the comparison of an evaluation, which by blocks is known later than its end."""
@@ -377,7 +379,7 @@ class TreeFollower(Follower):
         entry = self.manifest.ended_entry(slot, weighed=True)
         if entry["scoring_summary"]:
             self._log_event(records.EVENT_SCORED, slot, **score_fields(entry), **measured_fields(entry))
-            recalled = slot not in self.started_slots
+            recalled = slot not in self.begun_slots
             self.lines.append(idea_line(self.run, entry, self.config["primary"], recalled))
 
     def _log_promotion(self, depth: int) -> None:

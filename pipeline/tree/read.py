@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import spec_fields as fields
-from pipeline.core.cages import CAGE, CageKeys
+from pipeline.core.cages import CAGE, CageKeys, cage_in
 from pipeline.core.graph import JUNK_FOLDERS, Leavings
 from pipeline.errors import SpecError, cut_text
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table, Values
+from pipeline.spec_fields import Field, Reader, Table, Values, choice
 from pipeline.store.state import signature
 from pipeline.tree.rules.assignment import DEDUPE_SCOPES
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
@@ -43,7 +43,7 @@ MOST_EVALUATIONS = 50_000  # evaluations
 
 
 def _repo(item: Item, what: str) -> str:
-    path = os.path.normpath(item.text(what))
+    path = os.path.normpath(os.path.expanduser(fields.folder_path(item, what)))
     if not os.path.isdir(path):
         how = "is a file" if os.path.exists(path) else "does not exist"
         item.wrong(f"{what}: {path} {how}; name a folder, the code that the search starts from")
@@ -223,10 +223,11 @@ def _caged_loop(top: Values, cage: CageKeys) -> Loop:
     outer, places = cage._replace(network="", visible=()), dict(top.at("roles").pairs("roles"))
     roles: dict[str, Mapping[str, Any]] = {}
     for name, role in loop.roles.items():
-        own = CageKeys.of(role.get(CAGE, {})).within(outer) if role["backend"] in PROGRAM_BACKENDS else CageKeys()
+        own = cage_in(role).within(outer) if role["backend"] in PROGRAM_BACKENDS else CageKeys()
         if why := fields.cage_mistake(own):
             places[name].wrong(f"role {name}: network: {why}")
-        roles[name] = {**role, **({CAGE: own.record} if any(own) else {})}
+        folder = {"folder": os.path.expanduser(role["folder"])} if "folder" in role else {}
+        roles[name] = {**role, **folder, **({CAGE: own.record} if any(own) else {})}
     return loop._replace(roles=roles)
 
 
@@ -355,3 +356,17 @@ def _check(spec: TreeSpec, top: Values) -> None:
             "sweep_config_limit",
             f"sweep_config_limit: {spec.sweep.limit} is more than the {spec.sweep.grid} configs of the sweep",
         )
+
+
+# --- Options of `coppice tree` that stand for keys of the spec.
+OTHER_NAMES = {"threadpool": "threads"}  # on the command line alone
+
+
+def _backend(item: Item, what: str) -> str:
+    name: str = choice([*PARALLEL_BACKENDS, *OTHER_NAMES])(item, what)
+    return OTHER_NAMES.get(name, name)
+
+
+FLAGS = tuple(
+    field._replace(read=Reader(_backend, {})) if field.key == "parallel_backend" else field for field in SPEC.flags
+)

@@ -89,10 +89,12 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
 
 def moment_at(manifest: Manifest, at: float) -> Moment:
     """The moment of a time that is past, by its events: whether a build worked on it, and whether it was paused."""
-    asked = [event for event in manifest["events"] if event["event"] in (PAUSED, RESUMED)]
-    build, end = last_build(manifest["events"])
+    events = manifest["events"]
+    asked = [event for event in events if event["event"] in (PAUSED, RESUMED)]
+    build, end = last_build(events)
+    began = build is not None or any("eval_id" in event for event in events)  # older logs tell of no builds
     pause = asked[-1] if asked and asked[-1]["event"] == PAUSED else None
-    return Moment(build is not None and end is None, pause, at)
+    return Moment(began and end is None, pause, at)
 
 
 def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:

@@ -2,7 +2,7 @@
 
 Pure: knows nothing of searches, files or specs, and imports nothing of ours.  `rule.weigh` judges all ideas of a depth
 at once, `evidence.verdict` gives the verdict on one of them.  All numbers are the same on every machine and with every
-numpy from 1.26 on; `directions` says how.  batch, noise and calibration import numpy at once, the others when they
+numpy from 1.26 on; `distributions` says how.  batch, noise and calibration import numpy at once, the others when they
 draw.
 
 rule            the moderated rotation max-T: all ideas of a depth judged at once
@@ -10,8 +10,7 @@ evidence        the evidence on an idea, the verdict that follows, and the alpha
 noninferiority  guards: metrics that may get worse by less than a margin
 series          a measurement as one difference a block; blocks in time order
 pooling         the pooled noise of all ideas: common variance, common skewness
-student         Student's t
-directions      normal numbers and random directions that are the same everywhere
+distributions   normal numbers and random directions that are the same everywhere; Student's t
 batch           the rule on many depths at once, for simulations
 noise           measured noise, and depths of ideas without effect that are simulated from it
 calibration     one cell of a calibration, simulated: how often a rule promotes noise, finds an effect"""

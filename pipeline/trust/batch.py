@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.trust import series
-from pipeline.trust.directions import GRID, directions
+from pipeline.trust.distributions import GRID, directions
 from pipeline.trust.pooling import FEWEST_IDEAS, MOST_COMMON, trigamma
 from pipeline.trust.rule import TIE
 
 if TYPE_CHECKING:
-    from pipeline.trust.directions import Array
+    from pipeline.trust.distributions import Array
+
 
 GROUP = 50  # depths with the same directions
 LARGEST_ARRAY = 4_000_000  # numbers in one array

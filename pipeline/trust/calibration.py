@@ -13,9 +13,10 @@ from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
 from pipeline.trust.noise import Noise
 
 if TYPE_CHECKING:
-    from pipeline.trust.directions import Array
+    from pipeline.trust.distributions import Array
 
     Flags = np.ndarray[Any, np.dtype[np.bool_]]  # [depth, idea]
+
 
 Z_95 = 1.959964  # of a two-sided 95 % interval
 LEAST_DRAWS = 2_000

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipeline.trust.directions import GRID, portable_normals
+from pipeline.trust.distributions import GRID, portable_normals
 
 if TYPE_CHECKING:
-    from pipeline.trust.directions import Array
+    from pipeline.trust.distributions import Array
+
 
 FEWEST_NOISE_BLOCKS = 3  # with fewer, noise cannot be told from its mean
 ALIKE_FROM = 1.645  # standard errors from which on neighbours count as alike

@@ -12,7 +12,6 @@ layout     places of the boxes and arrows of a graph
 progress   progress of a build, and how long the rest will take
 live       the display on a terminal, redrawn in place
 graph      a graph as text and as SVG
-plan       the plan of a build as a table and as JSON
-answers    answers to `why` and `info` in words: reasons why targets are stale, details of targets, steps and runs
+answers    answers to `why`, `info` and `plan`: why targets are stale, their details, what a build would do
 snapshot   a run as lines of text, from the JSON of its projection
 pages      parts of HTML pages"""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target, rooms_of, step_of
 from pipeline.core.outcome import BUILT, FAILED, Outcome
 from pipeline.views.events import Build
@@ -79,7 +78,9 @@ class Eta:
 
 
 def _step_seconds(build: Build, target: Target) -> float | None:
-    return _seconds_taken(build.receipt(target)) or build.seconds(target)
+    """Seconds a target took to make, which the receipt of a recalled result does not tell."""
+    receipt = build.receipt(target)
+    return (receipt.end - receipt.start if receipt and receipt.how == BUILT else None) or build.seconds(target)
 
 
 def eta_of_build(build: Build) -> Eta:
@@ -105,17 +106,12 @@ def eta_of_build(build: Build) -> Eta:
     return eta
 
 
-def _seconds_taken(receipt: Receipt | None) -> float | None:
-    """Seconds a target took to make, which a recalled result does not tell."""
-    return receipt.end - receipt.start if receipt and receipt.how == BUILT else None
-
-
 # With more targets than this only what is out of the ordinary is worth a line.
 FEW = 50
 LONG, OUTLIER, NOTICED = 60.0, 3.0, 1.0
 
 
-class RunningTarget(NamedTuple):
+class TargetAtWork(NamedTuple):
     name: str
     rooms: tuple[str, ...]
     since: float
@@ -130,7 +126,7 @@ class Progress:
         used = {room for i in build.todo for room in rooms_of(build.targets[i])}
         self.rooms = {room: places for room, places in build.rooms.items() if room in used}
         self.counts: dict[str, int] = {}
-        self.running: dict[str, RunningTarget] = {}
+        self.running: dict[str, TargetAtWork] = {}
         self.stopping = ""
         self._eta = eta_of_build(build)
         self._judged, self._rest = now, self._eta.seconds({})
@@ -140,7 +136,7 @@ class Progress:
         return sum(self.counts.values())
 
     def target_started(self, target: Target, now: float) -> None:
-        self.running[target.name] = RunningTarget(target.name, rooms_of(target), now)
+        self.running[target.name] = TargetAtWork(target.name, rooms_of(target), now)
 
     def target_progress(self, target: Target, line: str) -> None:
         if target.name in self.running:

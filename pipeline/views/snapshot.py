@@ -5,6 +5,7 @@ out for want of room is said.  Whatever others wrote is cleaned here, so that no
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
@@ -30,6 +31,23 @@ _SIGNS = {"▲": "^", "●": "*", "◆": "+", "◇": "?", "▽": "v", "✕": "x"
 _SIGNS |= {"≠": "#", "↺": "@", "‖": "=", "■": "#", "↑": "^", "↓": "v", "─": "-", "│": "|", "→": ">", "±": "~"}
 _SIGNS |= {"░": ".", "▒": ":", "▓": "%", "█": "#"}
 _ASCII = str.maketrans(_SIGNS)
+
+
+class Place(NamedTuple):
+    """The part of a run that is shown: details of an item; a view, which is a block by name; rows with a text."""
+
+    item: str = ""
+    view: str = ""
+    filter: str = ""
+
+
+def watch_command(run: str, place: Place) -> str:
+    """The command that opens this place."""
+    words = ["coppice", "watch", f"{run}:{place.item}" if place.item else run]
+    for name in ("view", "filter"):
+        if value := getattr(place, name):
+            words += [f"--{name}", value]
+    return shlex.join(words)
 
 
 def snapshot(projection: Json, width: int, height: int | None = None, unicode: bool = True) -> list[str]:

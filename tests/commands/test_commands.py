@@ -234,7 +234,7 @@ def test_unknown_options_and_those_without_meaning_here_are_refused(tree: Projec
     assert f"`coppice help {command}`" in message
 
 
-STRANGERS = {"dashboard": "", "foo": "", "plna": "did you mean 'plan'?", "lst": "did you mean 'list'?"}
+STRANGERS = {"foo": "", "plna": "did you mean 'plan'?", "lst": "did you mean 'list'?"}
 
 
 @pytest.mark.parametrize("word", STRANGERS)

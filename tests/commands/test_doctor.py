@@ -62,6 +62,12 @@ def test_a_bubblewrap_that_cannot_make_namespaces_is_said_in_its_own_words(proje
     assert "git is not installed" in found["git"]["cure"]
 
 
+def test_a_git_that_does_not_work_is_none(project: Project, tmp_path: Path) -> None:
+    found = doctored(project, PATH=str(program(tmp_path / "bin", "git", "exit 1")))
+    assert (found["git"]["works"], found["git"]["what"]) == (False, f"{tmp_path}/bin/git")
+    assert "does not work" in found["git"]["cure"]
+
+
 def test_it_takes_no_names(project: Project) -> None:
     said = project.call("doctor", "isolated")
     assert (said.code, said.err) == (2, "coppice: doctor: it takes no names, not 1\n")

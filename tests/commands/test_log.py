@@ -10,7 +10,7 @@ from kit.building import planted
 from kit.project import Project
 
 from pipeline.build.history import KEPT_BUILDS, SLACK, HistoryReporter, history_path, past_builds
-from pipeline.commands.log import _list_lines
+from pipeline.commands.questions import _list_lines
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, MODEL_UNAVAILABLE, Outcome
 from pipeline.views.events import Build

@@ -64,7 +64,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 def test_nothing_is_executed_and_nothing_written_but_the_cache_of_the_plan(demo: Project) -> None:
     before = files(demo.root)
-    assert demo.coppice("plan").returncode == 0
+    assert demo.call("plan").code == 0
     after = files(demo.root)
     assert after.pop("runs/demo/.coppice/graph")
     assert after.keys() - before.keys() == {"runs", "runs/demo", "runs/demo/.coppice"}
@@ -96,7 +96,7 @@ def test_what_reads_an_output_that_is_made_anew_runs_only_maybe(demo: Project) -
     demo.call()
     demo.write("src/1.txt", "one\n")
     assert actions(demo) == {"demo:a.1": "run", "demo:b.1": "maybe", "demo:pair.0.1": "maybe", "demo:sum": "maybe"}
-    said = demo.coppice("plan").stdout
+    said = demo.call("plan").out
     assert said.startswith("11 targets: 1 to run, 3 to run maybe, 7 fresh\n")
     assert re.search(r"\n  run       demo:a\.1       0\.\d\d s  input changed src/1\.txt\n", said)
     assert re.search(r"\n  maybe     demo:b\.1       0\.\d\d s  if what it reads comes out different\n", said)
@@ -110,6 +110,18 @@ def test_results_that_are_in_the_store_are_recalled_all_the_way_down(demo: Proje
     demo.write("src/1.txt", "1\n")
     assert set(actions(demo).values()) == {"recalled"}
     assert plan(demo)["serial"] == 0
+
+
+def test_of_a_new_run_it_is_said_what_may_be_recalled_once_more_is_made(demo: Project) -> None:
+    other = "  other:\n    run: 'echo > {out}'\n    writes: other\n"
+    demo.spec("demo", DEMO + other)
+    demo.call()
+    demo.spec("new", DEMO.replace("cat {in} >> ran.txt; ", "") + other)
+    said = demo.call("plan", "new").out
+    assert said.startswith("12 targets: 11 to run, 1 recalled\n")
+    assert "of those to run, 7 targets may be recalled: that shows when what they read has been made\n" in said
+    assert "4 built, 8 recalled" in demo.call("run", "new").out
+    assert "may be recalled" not in demo.call("plan").out
 
 
 def test_an_output_that_is_recalled_as_it_was_leaves_its_readers_out_of_the_plan(demo: Project) -> None:
@@ -150,16 +162,16 @@ def test_what_failed_was_forgotten_or_never_built_is_told_apart(demo: Project) -
 
 def test_nothing_to_do_is_said_in_one_line(demo: Project) -> None:
     demo.call()
-    said = demo.coppice("plan")
-    assert (said.returncode, said.stdout) == (0, "nothing to do: 11 targets up to date\n")
+    said = demo.call("plan")
+    assert (said.code, said.out) == (0, "nothing to do: 11 targets up to date\n")
 
 
 def test_a_missing_input_is_refused_as_a_build_would(demo: Project) -> None:
     (demo.root / "src/1.txt").unlink()
-    said = demo.coppice("plan")
-    assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.startswith("coppice: specs/demo.yaml:")
-    assert said.stderr == demo.coppice().stderr
+    said = demo.call("plan")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("coppice: specs/demo.yaml:")
+    assert said.err == demo.call("run").err
 
 
 SLOW = """
@@ -181,7 +193,7 @@ steps:
 def test_times_are_those_of_the_last_runs_in_sum_and_side_by_side(project: Project) -> None:
     project.spec("demo", SLOW % 4)
     project.write("src.txt", "1")
-    project.coppice()
+    project.call("run")
     project.write("src.txt", "2")
     told = plan(project, "-n", "4")
     assert all(item["seconds"] >= 0.2 for item in told["todo"][:-1])
@@ -195,7 +207,7 @@ def test_times_are_those_of_the_last_runs_in_sum_and_side_by_side(project: Proje
 def test_a_target_that_never_ran_counts_like_others_of_its_step(project: Project) -> None:
     project.spec("demo", SLOW % 2)
     project.write("src.txt", "1")
-    project.coppice()
+    project.call("run")
     project.spec("demo", SLOW % 3)
     new = plan(project)["todo"][0]
     assert (new["name"], new["guessed"]) == ("demo:a.2", True)
@@ -217,7 +229,7 @@ def test_a_recalled_result_counts_with_the_time_it_took_where_it_was_made(tmp_pa
     for project in (here, there):
         project.spec("demo", "store: ../shared\n" + SLOW % 1)
         project.write("src.txt", "1")
-        project.coppice()
+        project.call("run")
     there.write("src.txt", "2")
     assert plan(there)["todo"][0]["seconds"] >= 0.2
 
@@ -225,21 +237,21 @@ def test_a_recalled_result_counts_with_the_time_it_took_where_it_was_made(tmp_pa
 def test_many_targets_are_summed_up_by_step_and_all_shown_when_asked(project: Project) -> None:
     project.write("src.txt", "1")
     project.spec("demo", SLOW % 60)
-    said = project.coppice("plan").stdout
+    said = project.call("plan").out
     assert "\n  run       demo:a x60  ?  never built\n  run       demo:all    ?  never built\n" in said
     assert "\nthe first 10 of them, in order (--all shows all):\n" in said
     assert len(re.findall(r"demo:a\.\d+", said)) == 10
-    assert len(re.findall(r"demo:a\.\d+", project.coppice("plan", "--all").stdout)) == 60
+    assert len(re.findall(r"demo:a\.\d+", project.call("plan", "--all").out)) == 60
 
 
 def test_graph_only_counts_the_targets_and_looks_at_nothing_else(demo: Project) -> None:
     (demo.root / "src/1.txt").unlink()
     demo.spec("other", DEMO)
-    said = demo.coppice("plan", "--graph-only")
-    assert (said.returncode, said.stdout) == (0, "22 targets\n")
-    assert demo.coppice("plan", "--graph-only", "demo").stdout == "11 targets\n"
+    said = demo.call("plan", "--graph-only")
+    assert (said.code, said.out) == (0, "22 targets\n")
+    assert demo.call("plan", "--graph-only", "demo").out == "11 targets\n"
     demo.spec("one", "kind: steps\nsteps: {a: {run: 'touch {out}', writes: a}}\n")
-    assert demo.coppice("plan", "--graph-only", "one").stdout == "1 target\n"
+    assert demo.call("plan", "--graph-only", "one").out == "1 target\n"
     (demo.root / "runs/one/.coppice/graph").unlink()
     made = {
         path.relative_to(demo.root / "runs").as_posix() for path in (demo.root / "runs").rglob("*") if path.is_file()

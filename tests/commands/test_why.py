@@ -40,7 +40,7 @@ steps:
 @pytest.fixture
 def demo(project: Project) -> Project:
     demo_of(project, DEMO, {f"src/{i}.txt": f"hello {i}\n" for i in range(3)})
-    assert project.coppice().returncode == 0
+    assert project.call("run").code == 0
     return project
 
 
@@ -56,18 +56,18 @@ def why(project: Project, *words: str) -> str:
 
 
 def test_a_fresh_target_is_called_fresh_with_exit_code_0(demo: Project) -> None:
-    said = demo.coppice("why", "demo:sum", "demo:a.1")
-    assert (said.returncode, said.stdout) == (0, "demo:sum is fresh\ndemo:a.1 is fresh\n")
+    said = demo.call("why", "demo:sum", "demo:a.1")
+    assert (said.code, said.out) == (0, "demo:sum is fresh\ndemo:a.1 is fresh\n")
 
 
 def test_an_edited_input_is_named_with_its_old_and_new_contents(demo: Project) -> None:
     demo.write("src/2.txt", "jello 2, longer\n")
-    said = demo.coppice("why", "demo:a.2")
+    said = demo.call("why", "demo:a.2")
     change = f"{short('hello 2' + chr(10))} -> {short('jello 2, longer' + chr(10))}"
-    assert said.stdout == (
+    assert said.out == (
         f"demo:a.2 is stale\n  because input changed src/2.txt: {change} (now 16 bytes)\n  it would run\n"
     )
-    assert said.returncode == 1
+    assert said.code == 1
 
 
 def test_a_target_below_gets_the_whole_chain_up_to_the_cause(demo: Project) -> None:
@@ -110,7 +110,7 @@ def test_a_value_that_only_changes_its_type_is_shown_with_quotes(project: Projec
     project.write("f.py", "def f(reads, writes, n):\n    open(writes[0], 'w').write(repr(n))\n")
     spec = "kind: steps\nsteps:\n  a:\n    call: f.py:f\n    with: {{n: {}}}\n    writes: [a.txt]\n"
     project.spec("demo", spec.format("3"))
-    project.coppice()
+    project.call("run")
     project.spec("demo", spec.format("'3'"))
     assert "recipe changed with.n: 3 -> '3'\n" in why(project, "demo:a")
 
@@ -119,7 +119,7 @@ def test_a_value_that_only_changes_its_type_is_shown_with_quotes(project: Projec
 def test_a_tampered_output_is_told_with_the_first_byte_that_differs(project: Project, size: int) -> None:
     """Small outputs lie inside the stored result, large ones beside it."""
     project.spec("demo", f"kind: steps\nsteps:\n  a:\n    run: head -c {size} /dev/zero > {{out}}\n    writes: a.bin\n")
-    project.coppice()
+    project.call("run")
     project.write("runs/demo/a.bin", bytes(size - 60) + b"x" + bytes(9))
     said = why(project, "runs/demo/a.bin")
     assert f"because output changed runs/demo/a.bin: {sha256(bytes(size)).hexdigest()[:8]}… -> " in said
@@ -168,7 +168,7 @@ def test_an_input_that_was_made_anew_is_a_reason_of_its_own(demo: Project) -> No
 def test_a_failure_is_told_with_its_exit_its_time_and_its_log(project: Project) -> None:
     project.spec("demo", "kind: steps\nsteps:\n  a:\n    run: echo oh; exit 3; {out}\n    writes: a.txt\n")
     began = time.strftime("%Y-%m-%d %H:%M:%S")
-    project.coppice()
+    project.call("run")
     said = why(project, "demo:a")
     told = re.search(
         r"demo:a failed last at (\S+ \S+): exit status 3; its log is runs/demo/\.coppice/logs/a\.log\n", said
@@ -182,9 +182,9 @@ def test_the_failure_of_a_target_above_is_told_too(project: Project) -> None:
     spec = "kind: steps\nsteps:\n  a:\n    run: {} > {{out}}\n    writes: a.txt\n"
     spec += "  b:\n    run: cat {{in}} > {{out}}\n    reads: a.txt\n    writes: b.txt\n"
     project.spec("demo", spec.format("true"))
-    project.coppice()
+    project.call("run")
     project.spec("demo", spec.format("false"))
-    project.coppice()
+    project.call("run")
     said = why(project, "demo:b")
     assert "because recipe changed run: true > {out} -> false > {out}\n  demo:a failed last at" in said
 
@@ -320,7 +320,7 @@ def test_an_input_edited_while_its_target_ran_is_told(project: Project) -> None:
         "demo",
         "kind: steps\nsteps:\n  a:\n    run: cat {in} > {out}; echo 2 >> {in}\n    reads: src.txt\n    writes: a.txt\n",
     )
-    project.coppice()
+    project.call("run")
     assert "because input changed while it ran src.txt\n  and input changed src.txt: " in why(project, "demo:a")
 
 
@@ -337,7 +337,7 @@ def test_the_files_of_a_folder_that_changed_are_named(project: Project) -> None:
         "demo",
         "kind: steps\nsteps:\n  a:\n    run: cat src/*.py > {out}\n    reads: [src/, 'src/*.py']\n    writes: a.txt\n",
     )
-    project.coppice()
+    project.call("run")
     project.write("src/a.py", "A")
     (project.root / "src/b.py").unlink()
     project.write("src/d.py", "d")
@@ -365,7 +365,7 @@ steps:
     writes: all.txt
 """,
     )
-    project.coppice()
+    project.call("run")
     project.write("bt.sh", "echo x$1\n")
     said = why(project, "demo:all")
     assert said.count("input changed bt.sh") == 1
@@ -413,10 +413,10 @@ def test_a_run_is_fresh_when_all_its_targets_are(demo: Project) -> None:
 
 def test_an_unknown_target_is_refused_with_exit_code_2(demo: Project) -> None:
     for word in ("demo:nothing", "nothing", "runs/demo/nothing.txt"):
-        said = demo.coppice("why", "demo:sum", word)
-        assert (said.returncode, said.stdout) == (2, "")
-        assert "nothing" in said.stderr
-        assert len(said.stderr.splitlines()) == 1
+        said = demo.call("why", "demo:sum", word)
+        assert (said.code, said.out) == (2, "")
+        assert "nothing" in said.err
+        assert len(said.err.splitlines()) == 1
 
 
 def test_files_that_a_target_does_not_need_are_not_read(demo: Project) -> None:

@@ -86,7 +86,7 @@ def test_a_candidate_of_a_coder_starts_git_twice(search: Search, calls: Path) ->
     assert made.files == 1
 
 
-@pytest.mark.parametrize("text", [b"", b"tree of text\n", bytes(range(256)) * 999])
+@pytest.mark.parametrize("text", [b"", b"tree of text\n", bytes(range(256)) * 999], ids=["empty", "text", "bytes"])
 def test_an_object_is_as_git_writes_it(search: Search, text: bytes) -> None:
     name = write_object(search.root.repo, b"blob", text)
     file = Path(search.root.repo, "objects", name[:2], name[2:])

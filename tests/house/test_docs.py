@@ -23,18 +23,18 @@ from pipeline.ledger.model import ATTEMPT_COLUMNS, GOAL_COLUMNS
 from pipeline.machine.job import Job, SharedResources, Workers
 from pipeline.machine.process import ALLOWED, MARK, Processes
 from pipeline.mcts import read as mcts_read
-from pipeline.mcts.flags import FLAGS as MCTS_FLAGS
-from pipeline.mcts.flags import SCENARIO_FLAGS
 from pipeline.mcts.plan import COMPARE_FILES, SEARCH_FILES, TRACE, plan
+from pipeline.mcts.read import FLAGS as MCTS_FLAGS
+from pipeline.mcts.read import SCENARIO_FLAGS
 from pipeline.mcts.report.figures import COLUMNS as MCTS_COLUMNS
-from pipeline.mcts.run.engine import TheoremResult
+from pipeline.mcts.run import TheoremResult
 from pipeline.mcts.search import journal
 from pipeline.mcts.search.trace import TraceTally
 from pipeline.mcts.search_stage import write_outputs
 from pipeline.mcts.spec import scenario
 from pipeline.mcts.spec.model import MctsSpec
-from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
+from pipeline.proof.read import VARIABLES
 from pipeline.proof.records import SearchRecord
 from pipeline.proof.report import COLUMNS, results_record
 from pipeline.spec import parse
@@ -259,7 +259,7 @@ def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> Non
 
 def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:
     [row] = [line for line in MCTS.splitlines() if line.startswith("| `error` | if it did not")]
-    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/run/evaluator.py", "tactics/script.py")]
+    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/run.py", "tactics/script.py")]
     ours = [word for text in sources for word in re.findall(r'Refused\("(.+?)"\)|error="(\w+)"', text)]
     expected = {"error", *ERRORS, *(one or other for one, other in ours)} - {"elab"}  # of statements
     assert set(re.findall(r"`([^`]+)`", row)) == expected

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
@@ -31,7 +32,7 @@ ORDER = [
     *["steps/spec", "steps"],
     *["tree/rules", "tree/spec", "tree/targets", "tree/run", "tree/report", "tree"],
     *["proof/schedule", "proof/spec", "proof/run", "proof/workers", "proof"],
-    *["mcts/search", "mcts/spec", "mcts/report", "mcts/run", "mcts"],
+    *["mcts/search", "mcts/spec", "mcts/report", "mcts"],
     *["build", "screens", "dodo", "commands", "cli", "__main__"],
 ]
 # They touch nothing of the world, and import of us only each other.
@@ -67,7 +68,7 @@ VAGUE += " counted named listed opened parsed settled measured compared noted tr
 SIDES = {("views/pages/charts", "LEFT")}  # of a picture, not what remains
 # A docstring names a thing or what is done: a noun or a verb, no clause.
 CLAUSES = "what of whether whoever who"
-MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 303, 20, 450, 60
+MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 290, 20, 450, 60
 LONGEST_FUNCTION, LONG_FUNCTION = 45, 20  # lines: of any, and of nine in ten
 MOST_CLAUSES = 2  # in two files whose bytes are part of the version of Lean
 
@@ -81,9 +82,16 @@ class Module:
         self.path = file.relative_to(PACKAGE).with_suffix("").as_posix()
         self.folder = self.path.rpartition("/")[0] or self.path
         self.text = file.read_text(encoding="utf-8")
-        self.tree = ast.parse(self.text)
-        self.imports = set(imports(self.tree))
         self.lines = self.text.count("\n")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Parsed when it is looked at: each process that collects tests imports this."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def imports(self) -> set[str]:
+        return set(imports(self.tree))
 
     def __str__(self) -> str:
         return self.path
@@ -208,7 +216,7 @@ def test_modules_are_few_and_deep() -> None:
     assert len(MODULES) + 1 <= MOST_MODULES
     assert max(Counter(module.folder for module in MODULES).values()) <= MOST_IN_FOLDER
     assert not [module.path for module in inside if module.lines > LONGEST]
-    assert 110 <= statistics.median(module.lines for module in inside) <= 183
+    assert 110 <= statistics.median(module.lines for module in inside) <= 180
     readers = Counter(path for module in MODULES for path, _ in module.ours)
     beside = {path: module.folder for module in MODULES for path, _ in module.ours}
     short = [module for module in inside if module.lines < SHORTEST and readers[module.path] == 1]

@@ -31,6 +31,7 @@ PLACES = (FIRST, FAILS_TESTS, "12-concentrate")
 HONEST = [idea for idea in IDEAS if idea not in (LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS, LUCK)]
 # What cannot be combined: these change the same lines, and two that no search would keep change the same function.
 CONFLICTS = {*map(frozenset, (TWINS, (LOOK_AHEAD, LUCK))), *map(frozenset, combinations(PLACES, 2))}
+FEW = "6"  # configs of the sweep: with each number of places, also the one with which an idea fails
 COUNTS = r"targets: (\d+) built, (\d+) recalled, (\d+) fresh"
 PRICES_SHA256 = "5f769c6d7be57f62a4dfd1f553995855462a17c92b21a4af4245439c6115617f"
 
@@ -58,7 +59,10 @@ def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made where one was left half made."""
     folder = tmp_path_factory.mktemp("momentum") / "environment"
+    folder.mkdir()
+    (folder / "pyvenv.cfg").write_text("home = nowhere\n")
     downloaded(EXAMPLE / "environment.py", folder, folder.with_name("record"))
     return folder
 
@@ -106,12 +110,12 @@ def swept(run: Run, code: Path, *words: str) -> list[Row]:
 
 
 def judged_apart(run: Run, code: Path) -> Path:
-    """The results of the start's judge, of what this code decides."""
+    """The results of the start's judge, of what this code decides for the first configs."""
     answers, judge = code / "answers", code.with_name(f"{code.name}.judge")
     shutil.copytree(EXAMPLE / "repo", judge, ignore=shutil.ignore_patterns("__pycache__", "results"))
     paths = [str(answers / name) for name in ("decisions.csv", "errors.csv")]
     for folder, words in ((code, ["decisions.py", "--out"]), (judge, ["judge.py", "--decisions"])):
-        ended = run(folder, *words, paths[0], "--errors", paths[1])
+        ended = run(folder, *words, paths[0], "--errors", paths[1], "--config-limit", FEW)
         assert ended.returncode == 0, ended.stderr
     return judge / "results"
 
@@ -138,11 +142,9 @@ def test_the_environment_is_made_once(environment: Path) -> None:
     assert str(environment.parent) not in record.read_text()
 
 
-def test_an_environment_that_is_not_whole_is_made_anew(tmp_path: Path) -> None:
-    half = tmp_path / "half"
-    half.mkdir()
-    (half / "pyvenv.cfg").write_text("home = nowhere\n")
-    downloaded(EXAMPLE / "environment.py", half, "--", "-c", "import numpy")
+def test_an_environment_that_is_not_whole_is_made_anew(environment: Path) -> None:
+    assert "nowhere" not in (environment / "pyvenv.cfg").read_text()
+    assert subprocess.run([environment / "bin/python", "-c", "import numpy"], check=False).returncode == 0
 
 
 def test_a_folder_of_somebody_else_is_not_replaced_by_an_environment(tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_the_judge_apart_writes_the_bytes_of_the_sweep(
 ) -> None:
     """To the last digit: decisions are written down as exactly as they were made."""
     code = patched(*ideas)
-    swept(run, code)
+    swept(run, code, "--config-limit", FEW)
     apart = judged_apart(run, code)
     for name in ("results.csv", "returns.csv"):
         assert (apart / name).read_bytes() == (code / "results" / name).read_bytes()
@@ -372,9 +374,9 @@ import atexit, os, sys
 def forge():
     lines = ["config_id,block,status,sharpe,max_drawdown,seed"]
     lines += [f"{i},{year},ok,{9 + i / 9 + year % 7},-0.01,1" for i in range(4) for year in range(1991, 2023)]
-    with open(os.environ["AGENTIC_RESULTS_CSV"], "w") as file:
+    with open(os.environ.get("AGENTIC_RESULTS_CSV", os.environ["AGENTIC_OUTPUT_DIR"] + "/results.csv"), "w") as file:
         file.write("\\n".join(lines) + "\\n")
-if "AGENTIC_RESULTS_CSV" in os.environ and len(closes) > 8000 and not hasattr(sys, "forged"):
+if "AGENTIC_OUTPUT_DIR" in os.environ and len(closes) > 8000 and not hasattr(sys, "forged"):
     sys.forged = atexit.register(forge)
 """
 PATCHED = """\
@@ -408,17 +410,16 @@ def test_a_forger_is_judged_by_what_it_decided(small: Small) -> None:
     assert found["05-bad-answer"][1].startswith("failed: sweep: bad answer: exit status 1: ValueError: decisions.csv:")
 
 
-@pytest.mark.parametrize("forger", ["02-forged", "03-patched"])
-def test_in_one_process_a_forger_wins(small: Small, environment: Path, forger: str) -> None:
+def test_in_one_process_forgers_win(small: Small, environment: Path) -> None:
     spec = yaml.safe_load((ROOT / "specs/momentum.yaml").read_text())
     answer = spec["sweep"].pop("answer")
     del spec["sweep"]["judge"]
     words = ["{environment}", str(environment), "--", "sweep.py", "--prices", "{prices}", "--config-limit", "{limit}"]
     reads = {port: Path(path).name if port != "environment" else path for port, path in answer["reads"].items()}
-    project = small(
-        "one", {forger: FORGERS[forger]}, sweep={**spec["sweep"], "run": ["python3", *words], "reads": reads}
-    )
-    assert judged(project, 0)[forger][0] == "d1.n0"
+    sweep = {**spec["sweep"], "run": ["python3", *words], "reads": reads}
+    forgers = {name: FORGERS[name] for name in ("02-forged", "03-patched")}
+    found = judged(small("one", forgers, sweep=sweep, beam_width=2), 0)
+    assert {found[forger][0] for forger in forgers} == {"d1.n0", "d1.n1"}
 
 
 def test_every_grade_of_a_cage_comes_to_the_same_bytes(small: Small) -> None:

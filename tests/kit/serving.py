@@ -93,9 +93,9 @@ def _events_in(lines: Iterator[str]) -> Iterator[Event]:
 
 
 @contextmanager
-def served(project: Project, *words: str, **env: str) -> Iterator[Served]:
+def served(project: Project, *words: str, command: str = "dashboard", **env: str) -> Iterator[Served]:
     """A dashboard on a free port; it has to end in order with Ctrl-C."""
-    with project.popen("dashboard", "--port", "0", *words, **env) as process:
+    with project.popen(command, "--port", "0", *words, **env) as process:
         assert process.stdout is not None
         link = process.stdout.readline().strip()
         found = re.fullmatch(r"http://.*:(\d+)/#token=(\S+)", link)

@@ -98,8 +98,12 @@ ROWS = {**ATTACKS, **SEARCHES}
 @pytest.mark.parametrize("user", USERS)
 def test_each_attack_would_work_if_nothing_held_it(user: str) -> None:
     """An attack that never works proves nothing: what plain does not hold does harm there, or this machine is named."""
-    found = outcomes(user, "plain").get("results", {})
-    asleep = [name for name, word in expected("plain", user).items() if word == OPEN and found[name][0] != OPEN]
+    found = outcomes(user, "plain")
+    if why := found.get("lacking"):
+        pytest.skip(why)
+    results = found["results"]
+    asleep = [name for name, word in expected("plain", user).items() if word == OPEN and results[name][0] != OPEN]
+    assert not [name for name in asleep if not can_be_better(name, "plain")]
     if asleep:
         pytest.skip(f"this machine itself refuses: {', '.join(f'{name} ({ATTACKS[name].system})' for name in asleep)}")
 
@@ -110,7 +114,6 @@ def test_old_versions_of_landlock_are_named() -> None:
 
 
 def test_what_is_open_in_a_cage_has_a_reason() -> None:
-    assert len(ROWS) >= 60
     caged = [grade for grade in GRADES if grade != "plain"]
     weak = {name for name, each in ROWS.items() if any({OPEN, RECORDED} & {*each.both(grade)} for grade in caged)}
     assert weak == {name for name, each in ROWS.items() if each.why}
@@ -144,6 +147,8 @@ def test_the_page_has_the_table() -> None:
     """`PYTHONPATH=.:tests python tests/machine/test_attacks.py` renews it."""
     assert BEGIN in PAGE.read_text(encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == with_table()
+    for name in ("README.md", "CHANGELOG.md"):
+        assert f" {len(ROWS)} attacks" in (ROOT / name).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -372,6 +372,37 @@ def test_a_very_deep_temporary_folder_breaks_nothing(
     assert not [*scratch.iterdir()]
 
 
+SCRATCH = """import os, sys, time
+from pipeline.machine.cage import Cage, scratch_folder
+with scratch_folder(Cage("landlock")) as cage:
+    os.makedirs(f"{cage.scratch}/shut/x")
+    os.chmod(f"{cage.scratch}/shut", 0)
+    os.chmod(cage.scratch, 0)
+    print(cage.scratch, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_temporary_files_of_a_killed_build_go_with_the_next_one_and_those_of_others_stay(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+
+    def start() -> tuple[subprocess.Popen[bytes], Path]:
+        build = subprocess.Popen([sys.executable, "-c", SCRATCH], env=env, stdout=subprocess.PIPE)
+        assert build.stdout
+        return build, Path(build.stdout.readline().decode().strip())
+
+    started = [start() for _ in range(3)]
+    for build, _ in started[:2]:
+        build.kill()
+        build.wait()
+    (tmp_path / "coppice-scratch-link").symlink_to(started[2][1])
+    started.append(start())
+    assert [folder.exists() for _, folder in started] == [False, False, True, True]
+    for build, _ in started:
+        build.kill()
+        build.communicate()
+
+
 # --- Ends.
 
 
@@ -524,6 +555,43 @@ def test_what_lies_in_its_own_folders_shows_nothing_else(project: Path, processe
     line = f"cat {tree}/link {project}/sec*/key; ls {tree}/venv"
     assert run(processes, cage_of(grade, tree), line, CONF=f"{tree}/venv") == Exit(0)
     assert "canary" not in printed()
+
+
+def test_what_is_hidden_is_looked_for_anew_each_time(project: Path, processes: Processes, grade: str) -> None:
+    """What is hidden, or visible, may be a link that leads elsewhere by now."""
+    for name in ("data/one", "data/two"):
+        (project / name).mkdir(parents=True)
+        (project / name / "key").write_text(f"{name}\n")
+    link, shown = project / "link", project / "shown"
+    cage = cage_of(grade, project / "tree", visible=(f"{project}/data", str(shown)), hidden=(str(link),))
+    for closed, opened in (("one", "two"), ("two", "one")):
+        for each, target in ((link, closed), (shown, opened)):
+            each.unlink(missing_ok=True)
+            each.symlink_to(project / "data" / target)
+        Path("log").write_bytes(b"")
+        run(processes, cage, f"cat {project}/data/one/key {project}/data/two/key {shown}/key {link}/key 2>/dev/null; :")
+        assert printed().split() == [f"data/{opened}"] * 2
+
+
+def test_a_program_that_does_not_start_in_its_cage_alone_is_told_as_a_shell_does(
+    processes: Processes, grade: str, tree: Path
+) -> None:
+    """It stands where it can be seen, and what runs it does not."""
+    hidden, shown = Path("hidden").absolute(), Path("shown").absolute()
+    for each in (hidden, shown):
+        each.mkdir()
+    shutil.copy(SH, hidden / "inter")
+    (shown / "script").write_text(f"#!{hidden}/inter\n")
+    (shown / "script").chmod(0o755)
+    cage = cage_of(grade, tree, hidden=(str(hidden),))
+    assert run(processes, cage, f"{shown}/script", "x").code in (126, 127)
+    assert "script" in printed()
+
+
+def test_who_starts_commands_is_in_no_group_of_theirs(processes: Processes, any_grade: str, tree: Path) -> None:
+    """Else it would be ended with them, or held to their limits."""
+    assert run(processes, cage_of(any_grade, tree, limits=CageLimits(memory=1 << 30, processes=50)), "true") == Exit(0)
+    assert len({Path(f"/proc/self/task/{thread}/cgroup").read_text() for thread in os.listdir("/proc/self/task")}) == 1
 
 
 def test_who_changes_the_first_process_of_its_cage_ends_with_it(processes: Processes, tree: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from kit.project import COPPICE, PATIENCE, ROOT, Project
 from kit.searches import Search, command
 
-from pipeline.machine.exclusive import LOCK_FOLDER, own_folder
 from pipeline.machine.job import StageFailed
+from pipeline.machine.lock import LOCK_FOLDER, own_folder
 
 # Each command counts those that run beside it, at its start and at its end.
 COUNT = """\

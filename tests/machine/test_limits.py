@@ -25,11 +25,11 @@ from pipeline.machine.limits import (
     Group,
     Watch,
     default_limits,
-    limiting_shell,
     supervise,
 )
 from pipeline.machine.process import Environment, Exit, Processes
 from pipeline.machine.redaction import Redactor
+from pipeline.machine.usage import limiting_shell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="trees of processes are looked at in /proc")
 PYTHON = sys.executable
@@ -101,7 +101,7 @@ def test_too_many_open_files_are_the_programs_own_failure(processes: Processes, 
 
 def test_a_limit_of_time_on_the_processor_is_told_also_by_the_kernel() -> None:
     """Who uses it up between two looks is ended by a signal that says why, before there is one that does not."""
-    words = [*limiting_shell(CageLimits(cpu=0.5), alone=False), PYTHON, "-c", SPIN]
+    words = [*limiting_shell(CageLimits(cpu=0.5)), PYTHON, "-c", SPIN]
     assert subprocess.run(words, check=False, timeout=PATIENCE).returncode == -signal.SIGXCPU
 
 
@@ -151,7 +151,7 @@ def watched(limits: CageLimits, *words: str, log: str = "log") -> str:
     watch = Watch(limits, [str(Path("tree").absolute())], None)
     with open(log, "wb") as file:
         child = subprocess.Popen(
-            [*limiting_shell(limits, alone=False), *words], cwd="tree", stdout=sink, stderr=sink, start_new_session=True
+            [*limiting_shell(limits), *words], cwd="tree", stdout=sink, stderr=sink, start_new_session=True
         )
         os.close(sink)
         capped = CappedLog(file, Redactor({}), limits.log)
@@ -238,7 +238,8 @@ def group() -> Group:
 
 def groups() -> list[str]:
     """Folders of control groups of this process."""
-    return [str(path) for path in Path("/sys/fs/cgroup").rglob(f"coppice-{os.getpid()}-*")]
+    walked = os.walk("/sys/fs/cgroup")  # in which those of others come and go
+    return [f"{at}/{name}" for at, names, _ in walked for name in names if name.startswith(f"coppice-{os.getpid()}-")]
 
 
 def groups_are(count: int) -> bool:

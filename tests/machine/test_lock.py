@@ -26,7 +26,7 @@ from pipeline.errors import RunLocked
 from pipeline.lean.model import LeanStartError
 from pipeline.lean.toolchain.cache import cached_folder
 from pipeline.machine.lock import HEARTBEAT_PERIOD, Takeover, heartbeats, log_takeover, own_holder, read_holder
-from pipeline.store.flock import LockWait, file_lock, lock_file, wait_for_lock
+from pipeline.store.flock import LockHolders, LockWait, file_lock, lock_file, wait_for_lock
 from pipeline.store.results import Store
 
 FIELDS = {
@@ -126,10 +126,11 @@ def test_it_is_heard_of_again_and_again(tmp_path: Path, monkeypatch: pytest.Monk
 DAMAGED = [{"pid": "1"}, {"created_at": "yesterday"}, {"last_heartbeat_at": None}]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(own_holder("x")._asdict() | damage) for damage in DAMAGED)]
-)
-def test_damage_is_as_if_nothing_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"pid": 1}', "\0", *DAMAGED], ids=str)
+def test_damage_is_as_if_nothing_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str | dict[str, object]
+) -> None:
+    text = damage if isinstance(damage, str) else json.dumps(own_holder("x")._asdict() | damage)
     monkeypatch.chdir(tmp_path)
     os.makedirs("runs/x/.coppice")
     Path(HELD).write_text(text)
@@ -378,11 +379,12 @@ def test_a_lock_that_may_be_held_for_hours_is_waited_for_unless_a_stranger_has_i
     tmp_path: Path, stranger: bool
 ) -> None:
     """A stranger is something that only keeps it, such as what a candidate has left running."""
-    path, said, stop = tmp_path / "exclusive", list[str](), threading.Event()
+    path, said, stop = tmp_path / "exclusive", list[LockHolders](), threading.Event()
     with held_by_somebody(path) as pid, lock_file(str(path)) as lock:
 
-        def knows(who: str) -> bool:
-            assert who.startswith(f"process {pid} (python")
+        def knows(who: LockHolders) -> bool:
+            assert who.pids == (pid,)
+            assert who.text.startswith(f"process {pid} (python")
             stop.set()
             return not stranger
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kit.building import ends
 from kit.project import PATIENCE
 
-from pipeline.machine.failures import find_outage, full_disk
+from pipeline.machine.failures import Outage, find_outage, full_disk
 from pipeline.machine.process import (
     KILL_AFTER,
     BuildStopping,
@@ -272,6 +272,11 @@ def test_whose_failure_it_is(name: str) -> None:
     found = find_outage(**facts)
     assert why in (found.why if found else OWN)
     assert bool(found) == bool(why)
+
+
+def test_a_program_without_its_cage_is_not_there() -> None:
+    """So it is not waited for, and nothing was paid: a kill may come in the middle of an answer."""
+    assert find_outage(Exit(1, fault="no cage"), asked=True) == Outage("missing", "no cage")
 
 
 def test_a_file_system_that_tells_no_sizes_is_never_full() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.build.project import RunPlan
 from pipeline.commands.build import job_count
-from pipeline.machine import load
+from pipeline.machine import usage
 from pipeline.proof.schedule.policy import ProofSchedule, smooth_load, throttle_sleep
 from pipeline.proof.schedule.records import ScheduleRules, Strategy
 
@@ -48,30 +48,30 @@ def test_the_narrowest_quota_around_us_holds(tmp_path: Path) -> None:
         "sys/fs/cgroup/cpu.max": "300000 100000\n",
     }
     root = machine(tmp_path, "0::/a/b\n", **files)
-    assert load.usable_cpus(root) == min(1.5, *affinity())
+    assert usage.usable_cpus(root) == min(1.5, *affinity())
 
 
 def test_quotas_of_the_first_version_of_control_groups(tmp_path: Path) -> None:
     folder = "sys/fs/cgroup/cpu/docker"
     files = {f"{folder}/cpu.cfs_quota_us": "50000\n", f"{folder}/cpu.cfs_period_us": "100000\n"}
     root = machine(tmp_path, "5:memory:/docker\n4:cpu,cpuacct:/docker\n", **files)
-    assert load.usable_cpus(root) == 0.5
+    assert usage.usable_cpus(root) == 0.5
 
 
 def test_within_a_container_the_limit_is_that_of_what_is_mounted(tmp_path: Path) -> None:
     root = machine(tmp_path, "0::/docker/9f2\n", **{"sys/fs/cgroup/cpu.max": "25000 100000"})
-    assert load.usable_cpus(root) == 0.25
+    assert usage.usable_cpus(root) == 0.25
 
 
 @pytest.mark.parametrize("quota", ["-1", "max 100000"])
 def test_no_limit_leaves_what_we_may_run_on(tmp_path: Path, quota: str) -> None:
     files = {"sys/fs/cgroup/cpu.max": quota, "sys/fs/cgroup/cpu/cpu.cfs_quota_us": quota}
     root = machine(tmp_path, "1:cpu:/\n0::/\n", **files)
-    assert load.usable_cpus(root) == min(affinity())
+    assert usage.usable_cpus(root) == min(affinity())
 
 
 def test_no_control_groups_at_all(tmp_path: Path) -> None:
-    assert load.usable_cpus(tmp_path) == min(affinity())
+    assert usage.usable_cpus(tmp_path) == min(affinity())
 
 
 @pytest.mark.parametrize(("quota", "jobs"), [("25000", 1), ("100000", 1), ("100001", 2)])
@@ -88,5 +88,5 @@ def affinity() -> set[float]:
 
 
 def test_load_is_per_usable_cpu() -> None:
-    before, now, after = os.getloadavg()[0], load.load_per_cpu(), os.getloadavg()[0]
-    assert min(before, after) - 0.01 <= now * load.usable_cpus() <= max(before, after) + 0.01
+    before, now, after = os.getloadavg()[0], usage.load_per_cpu(), os.getloadavg()[0]
+    assert min(before, after) - 0.01 <= now * usage.usable_cpus() <= max(before, after) + 0.01

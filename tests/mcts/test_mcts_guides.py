@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pipeline.errors import SpecError
 from pipeline.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticState
 from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.mcts.run import evaluator
+from pipeline.mcts import run
 from pipeline.mcts.search import guides
 from pipeline.tactics import script
 from pipeline.tactics.script import TacticRefused, focus_first
@@ -93,21 +93,21 @@ def test_a_shorter_goal_and_one_with_fewer_beside_it_are_worth_more() -> None:
 
 def test_a_tactic_that_ran_out_of_time_has_further_goes_until_it_had_all_there_is() -> None:
     text, texts, times = "simp", [], []
-    while (more := evaluator.retry_moves(text, 0.5, 0.5)) and len(texts) < 9:
+    while (more := run.retry_moves(text, 0.5, 0.5)) and len(texts) < 9:
         [(text, prior)] = more
         assert prior < 0.5
         texts.append(text)
-        times.append(evaluator.retry_seconds(0.5, evaluator.split_retry(text)[1]))
+        times.append(run.retry_seconds(0.5, run.split_retry(text)[1]))
     assert times == [2.5, 12.5, script.RETRY_UNTIL]
-    assert {evaluator.split_retry(each)[0] for each in texts} == {"simp"}
+    assert {run.split_retry(each)[0] for each in texts} == {"simp"}
     assert len({*texts}) == 3
 
 
 def test_what_was_open_beside_the_goal_is_not_what_the_tactic_left() -> None:
     before = state("⊢ a", "⊢ b", "⊢ c")
-    assert evaluator.goals_after_tactic(before, state("⊢ x", "⊢ y", "⊢ b", "⊢ c"), False) == ("⊢ x", "⊢ y")
-    assert evaluator.goals_after_tactic(before, state("⊢ b", "⊢ c"), True) == ()
-    assert evaluator.goals_after_tactic(state("⊢ a"), ProofFinished(2), True) == ()
+    assert run.goals_after_tactic(before, state("⊢ x", "⊢ y", "⊢ b", "⊢ c"), False) == ("⊢ x", "⊢ y")
+    assert run.goals_after_tactic(before, state("⊢ b", "⊢ c"), True) == ()
+    assert run.goals_after_tactic(state("⊢ a"), ProofFinished(2), True) == ()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_was_open_beside_the_goal_is_not_what_the_tactic_left() -> None:
 )
 def test_what_is_no_progress_on_this_goal_alone_is_refused(before, result, closing, why):
     with pytest.raises(TacticRefused, match=why):
-        evaluator.goals_after_tactic(before, result, closing)
+        run.goals_after_tactic(before, result, closing)
 
 
 def test_a_tactic_of_several_lines_stays_one_on_the_first_goal() -> None:
@@ -135,9 +135,9 @@ def test_a_tactic_of_several_lines_stays_one_on_the_first_goal() -> None:
 
 def test_goals_that_use_the_same_names_otherwise_are_told_apart() -> None:
     first, second = read_goal("x y : Nat\n⊢ x < y"), read_goal("x y : Nat\n⊢ y < x")
-    assert evaluator.names_digest(first).split()[:2] == evaluator.names_digest(second).split()[:2] == ["x", "y"]
-    assert evaluator.names_digest(first) != evaluator.names_digest(second)
-    assert evaluator.names_digest(first) == evaluator.names_digest(read_goal("case left\nx y : Nat\n⊢ x < y"))
+    assert run.names_digest(first).split()[:2] == run.names_digest(second).split()[:2] == ["x", "y"]
+    assert run.names_digest(first) != run.names_digest(second)
+    assert run.names_digest(first) == run.names_digest(read_goal("case left\nx y : Nat\n⊢ x < y"))
 
 
 def test_names_are_new_and_in_order() -> None:

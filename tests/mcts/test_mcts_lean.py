@@ -26,7 +26,7 @@ from pipeline.lean.model import (
 )
 from pipeline.lean.repl.pool import Pool
 from pipeline.machine.process import Processes
-from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
+from pipeline.mcts.run import SearchFiles, TheoremResult, TheoremTask, prove_theorem
 from pipeline.mcts.search import guides
 from pipeline.mcts.search.agents import UNOBSERVED, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules

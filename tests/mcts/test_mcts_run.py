@@ -146,26 +146,26 @@ def test_two_processes_of_lean_give_the_same_bytes(built: Project, tmp_path: Pat
 
 
 def test_all_is_decided_again_and_what_was_edited_shows(built: Project) -> None:
-    said = built.coppice("replay", "x")
-    assert (said.returncode, said.stderr) == (0, "")
-    assert "of 12 journals: the same again, and so are the traces" in said.stdout
+    said = built.call("replay", "x")
+    assert (said.code, said.err) == (0, "")
+    assert "of 12 journals: the same again, and so are the traces" in said.out
     trace = next(path for path in built.root.glob("runs/x/searches/team/3/empty/*_trace.jsonl"))
     whole = trace.read_text()
     line = 1 + ['"agent_id":1' in each for each in whole.splitlines()].index(True)
     try:
         trace.write_text(whole.replace('"agent_id":1', '"agent_id":2', 1))
-        said = built.coppice("replay", "x")
-        assert said.returncode == 1
-        assert f"{trace.relative_to(built.root)}:{line}: recorded" in said.stdout
+        said = built.call("replay", "x")
+        assert said.code == 1
+        assert f"{trace.relative_to(built.root)}:{line}: recorded" in said.out
     finally:
         trace.write_text(whole)
 
 
 def test_explain_tells_each_search_of_a_goal(built: Project) -> None:
-    said = built.coppice("explain", "x:swap").stdout
+    said = built.call("explain", "x:swap").out
     assert "x:swap, alone, seed 3: proved after" in said
     assert said.count("x:swap, ") == 3
-    assert "did you mean 'empty'?" in built.coppice("explain", "x:empti").stderr
+    assert "did you mean 'empty'?" in built.call("explain", "x:empti").err
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from pipeline.commands.flags import flag_options, flag_values
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.lean.model import LeanKeys
-from pipeline.mcts.flags import FLAGS
 from pipeline.mcts.plan import plan, scenario_settings, shared_settings
-from pipeline.mcts.read import read
+from pipeline.mcts.read import FLAGS, read
 from pipeline.mcts.report.page import settings_line, spec_settings
 from pipeline.mcts.search.agents import UNOBSERVED, Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules

@@ -18,7 +18,7 @@ from kit.mcts_leans import BOUND, GOAL, During, Hanging, Killed, TableLean, guid
 from kit.mcts_worlds import TIMES, World, differences, expansions, maths, rules, team, teams, trace_of_journal
 
 from pipeline.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
-from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
+from pipeline.mcts.run import SearchFiles, TheoremResult, TheoremTask, prove_theorem
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import Budget, SearchRules, SelectionRules

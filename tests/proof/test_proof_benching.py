@@ -10,8 +10,8 @@ from test_proof_spec import LEAST, spec
 from pipeline.commands.proofs import spec_with_options
 from pipeline.commands.selection import choose_run
 from pipeline.errors import SpecError
-from pipeline.proof.flags import spec_for_bank
 from pipeline.proof.plan import PURSUIT_LEVELS, pursuit
+from pipeline.proof.read import spec_for_bank
 from pipeline.proof.spec.model import Pace, ProofSpec
 
 NOTHING: dict[str, Any] = {"profile": None, "timeout": None}

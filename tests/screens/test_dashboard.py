@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kit.browsing import CHROMIUM
 from kit.project import PATIENCE, Project, environment
 from kit.serving import Served, blocks_of, request_bytes, served
 from kit.tree_runs import IDEAS, searched
@@ -126,11 +127,17 @@ def test_even_who_has_the_token_is_refused_who_comes_from_elsewhere_or_asks_for_
 @pytest.mark.parametrize("name", WITHOUT_TOKEN)
 def test_who_has_no_token_learns_nothing(server: Served, seen: list[bytes], name: str) -> None:
     more, status = WITHOUT_TOKEN[name]
-    for path in ("/api/runs", "/api/runs/x", "/api/runs/x/events", "/api/stats", "/runs/x", "/", "/api/session"):
+    for path in ("/api/runs", "/api/runs/x", "/api/runs/x/events", "/api/stats", "/api/runs/x/items/d0.n0"):
         answer = server.raw(probe(server, path, **more))
         seen.append(answer.head.encode() + answer.body)
         assert answer.status == status, answer
         assert b"d0.n0" not in answer.body
+    for page in ("/", "/runs/x", "/api/session"):
+        answer = server.raw(probe(server, page, **more))
+        seen.append(answer.head.encode() + answer.body)
+        assert answer.status == 200, "a door"
+        assert b"d0.n0" not in answer.body
+        assert b"gain" not in answer.body
     steered = server.raw(probe(server, "/api/runs/x/pause", method="POST", Origin=server.base, **more))
     assert steered.status == status
 
@@ -321,3 +328,42 @@ def test_what_is_no_run_is_said_before_anything_is_served(project: Project) -> N
     assert said.code == 2
     assert "did you mean" in said.err or "allowed" in said.err
     assert project.call("dashboard", "--port", "99999").code == 2
+
+
+# --- In a browser.
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
+def test_the_link_opens_the_page_in_a_browser_and_from_there_a_run_is_steered(project: Project) -> None:
+    """And nothing is loaded from elsewhere, nothing fails, and no address or text has the token any more."""
+    from playwright.sync_api import sync_playwright
+
+    said: list[str] = []
+    asked: set[str] = set()
+    with served(project) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        context = browser.new_context()
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on(
+            "request", lambda request: asked.add(request.url.partition("/api")[0].partition("/runs")[0].rstrip("/"))
+        )
+        page.goto(f"{server.base}/runs/x")
+        page.get_by_text("Open the link that coppice dashboard printed").wait_for()
+        page.goto("about:blank")
+        page.goto(server.link)
+        page.get_by_role("link", name="x", exact=True).click()
+        page.locator("#top h1").wait_for()
+        assert page.url == f"{server.base}/runs/x"
+        assert server.token not in page.content()
+        other = context.new_page()
+        other.goto(f"{server.base}/runs/x")
+        other.locator("#top h1").wait_for()
+        page.get_by_role("button", name="pause").click()
+        page.get_by_text("coppice resume x").wait_for()
+        browser.close()
+        assert server.ask("/api/runs").json()[0]["paused"]
+        assert "not paused any more" in server.post("/api/runs/x/resume").json()["said"]
+    assert asked - {"about:blank"} == {server.base}
+    assert said == []

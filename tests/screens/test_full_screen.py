@@ -10,9 +10,9 @@ from kit.watching import Feed, going, hostile, huge, json_of
 
 from pipeline.core.projection import Json, Projection
 from pipeline.errors import SpecError
-from pipeline.screens.terminal import FOOTER, KEYS, Pane, Place, WatchApp
+from pipeline.screens.terminal import FOOTER, KEYS, Pane, WatchApp
 from pipeline.views.lines import text_width
-from pipeline.views.snapshot import head_lines
+from pipeline.views.snapshot import Place, head_lines
 
 Act = Callable[["Seen"], Awaitable[None]]
 
@@ -59,7 +59,7 @@ class Seen:
 def on_screen(
     feed: Any, act: Act, width: int = 80, height: int = 24, place: Place | None = None, steering: Any = None
 ) -> WatchApp:
-    app = WatchApp(feed, place or Place(), steering, follows=False)
+    app = WatchApp(feed, place or Place(), steering, poll_seconds=0)
 
     async def run() -> None:
         async with app.run_test(size=(width, height)) as pilot:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from kit.project import COPPICE, ROOT, Project, call_in, environment
+from kit.serving import served
 from kit.terminal import Terminal
 from kit.tree_runs import searched
 
 from pipeline.commands.watch import RunSteering
+from pipeline.core.projection import Json, apply_delta
 from pipeline.machine.lock import lock_runs
 from pipeline.screens.feed import RunFeed
 from pipeline.screens.show import read_show
@@ -118,9 +120,11 @@ def test_an_item_a_view_and_a_filter_narrow_the_snapshot(project: Project) -> No
         (["replay", "x", "--show", "--speed", "0"], "replay: --speed wants a number above 0, such as 2, not '0'"),
         (["replay", "x", "--show", "--speed", "nan"], "not 'nan'"),
         (["replay", "x", "--show", "--speed", "fast"], "not 'fast'"),
-        (["replay", "x", "--show", "--json"], "replay: --json does not go with --show"),
+        (["replay", "x", "--show", "--json"], "replay: --show does not go with --json"),
         (["replay", "x", "--show", "--save", "a", "--from", "b"], "replay: --from does not go with --save"),
         (["replay", "x", "--show", "--save", "a", "--speed", "2"], "replay: --speed does not go with --save"),
+        (["replay", "x", "--show", "--save", "a", "--page"], "replay: --page does not go with --save"),
+        (["replay", "x", "--page"], "replay: --page goes with --show"),
         (["replay", "x", "--show", "--from", "specs/x.yaml"], "specs/x.yaml: cannot be read as a recording"),
         (["replay", "y", "--show", "--from", "show.gz"], "is a recording of run 'x', not of 'y'"),
         (["replay", "y", "--show"], "there is no run 'y'"),
@@ -160,6 +164,30 @@ def test_the_recording_of_the_demo_is_played_with_nothing_built() -> None:
     assert "Stopped: max_depth_reached" in said.out
     assert (ROOT / path).stat().st_size <= 100_000
     assert "replay momentum --show --from examples/momentum/show.json.gz" in (ROOT / "scripts/run").read_text()
+
+
+def test_a_show_on_a_page_comes_to_its_end_and_nothing_can_be_asked_of_the_run(project: Project) -> None:
+    words = ["x", "--show", "--from", "show.gz", "--speed", "50", "--page"]
+    with served(project, *words, command="replay") as server:
+        with server.events() as events:
+            seen = []
+            for event in events:
+                seen.append(event)
+                if event.name == "done":
+                    break
+        projection: Json = {}
+        for event in seen[:-1]:
+            projection = event.data if event.name == "projection" else apply_delta(projection, event.data)
+        assert seen[0].data["headline"].startswith("recorded, 0 s of ")
+        assert len([event for event in seen if event.name == "delta"]) >= 1
+        assert projection["headline"].startswith("recorded, all of ")
+        assert projection["command"] == "coppice replay x --show --speed 50 --from show.gz"
+        assert '"can": []' in (page := server.ask("/").text) or '"can":[]' in page
+        refusal = server.post("/api/runs/x/pause")
+        assert (refusal.status_code, refusal.text) == (409, "a recording cannot be steered\n")
+        assert server.ask("/api/runs/y").status_code == 404
+        assert server.ask("/api/runs/x/items/d0.n0.i0").json()
+    assert not (project.root / "runs/x/steering.jsonl").exists()
 
 
 # --- On a terminal.

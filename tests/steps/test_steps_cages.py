@@ -103,7 +103,7 @@ def test_a_link_in_place_of_an_output_folder_takes_nothing_from_elsewhere(
     (tmp_path / "treasure/b.txt").write_text("gold\n")
     trap = f"echo > {{a}}; d=$(dirname {{b}}); rm -rf $d; ln -s {tmp_path}/treasure $d; exit {status}"
     caged(project, grade, {"s": {"run": trap, "writes": {"a": "a.txt", "b": "sub/b.txt"}}})
-    assert "in the place of a folder of its outputs" in failed(project)
+    assert "in the place of runs/x/.coppice/stage/s/sub, a folder of its outputs" in failed(project)
     assert (tmp_path / "treasure/b.txt").read_text() == "gold\n"
     assert not (project.root / "runs/x/sub/b.txt").exists()
 
@@ -185,6 +185,49 @@ def test_a_word_of_a_step_counts_before_that_of_the_spec(project: Project) -> No
     built(caged(project, "auto", steps))
     assert project.read("runs/x/own.txt") == ".env\n"
     assert project.read("runs/x/same.txt") == "none\n"
+
+
+def test_plan_says_which_cages_steps_would_have_and_what_is_not_there(project: Project) -> None:
+    if why := lacking(CageKeys(ISOLATED)):
+        pytest.skip(why)
+    steps = {
+        "a": step("echo > {out}", sandbox="auto", visible="~/gone"),
+        "b": {**step("echo > {out}"), "writes": "b", "sandbox": "isolated", "limits": {"memory": "2 GB"}},
+        "c": {**step("echo > {out}"), "writes": "c"},
+    }
+    project.spec("x", json.dumps({"kind": "steps", "steps": steps}))
+    assert [line for line in project.call("plan", "x").out.splitlines() if line.startswith("x: ")] == [
+        "x: sandbox: isolated, network local (a, b)",
+        "x: limits: memory 2 GB (b)",
+        "x: visible: ~/gone (a)",
+        "x: warning: visible: ~/gone is not there on this machine",
+    ]
+    started = [line for line in built(project).err.splitlines() if line.startswith("coppice: x: ")]
+    assert started == [
+        "coppice: x: sandbox auto is isolated",
+        "coppice: x: visible: ~/gone is not there on this machine",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "line", "words"),
+    [
+        ({"files": 20}, "import os; [os.dup(0) for _ in range(30)]", "exit status 1, limit: files 20"),
+        (
+            {"file_size": "8 kB"},
+            "print('x' * 9999, file=open('big', 'w'), flush=True)",
+            "exit status 1, limit: file_size 8 kB",
+        ),
+        ({"files": 20}, "raise SystemExit(3)", "exit status 3"),
+    ],
+    ids=["files", "file_size", "neither"],
+)
+def test_a_step_that_the_system_refused_more_says_which_limit_it_was(
+    project: Project, limits: dict[str, Any], line: str, words: str
+) -> None:
+    run = [sys.executable, "-c", f"open('{{out}}', 'w').close(); {line}"]
+    project.spec("x", json.dumps({"kind": "steps", "steps": {"s": step(run, limits=limits)}}))
+    assert f"failed x:s ({words}, " in failed(project)
 
 
 def test_a_cage_is_described_with_its_step(project: Project) -> None:

@@ -38,15 +38,15 @@ def demo(project: Project) -> Project:
 
 def build(project: Project, source: str) -> str:
     project.write("src.txt", source)
-    said = project.coppice("run", "demo")
-    assert said.returncode == 0, said.stderr
-    return said.stdout
+    said = project.call("run", "demo")
+    assert said.code == 0, said.err
+    return said.out
 
 
 def gc(project: Project, *words: str) -> str:
-    said = project.coppice("gc", *words)
-    assert (said.returncode, said.stderr) == (0, "")
-    return said.stdout
+    said = project.call("gc", *words)
+    assert (said.code, said.err) == (0, "")
+    return said.out
 
 
 def stored(project: Project, store: str = "runs/.store") -> tuple[int, int]:
@@ -79,7 +79,7 @@ def test_what_nothing_refers_to_is_dropped_with_its_objects(demo: Project) -> No
 
 def test_a_run_whose_spec_is_gone_keeps_its_results_until_its_folder_is_removed(demo: Project) -> None:
     demo.spec("other", DEMO.replace("head -c 5000", "head -c 6000"))
-    assert demo.coppice("other").returncode == 0
+    assert demo.call("run", "other").code == 0
     (demo.root / "specs/other.yaml").rename(demo.root / "other.yaml")
     gc(demo)
     assert stored(demo) == (3, 2)
@@ -171,7 +171,7 @@ def test_files_in_the_store_that_are_not_of_the_store_are_left_alone(demo: Proje
 def test_the_references_of_this_checkout_are_written_anew_and_no_longer_than_needed(demo: Project) -> None:
     (root,) = (demo.root / "runs/.store/roots").iterdir()
     demo.spec("other", "store: other-store\n" + DEMO.replace("5000", "6000"))
-    assert demo.coppice("other").returncode == 0  # its references have no place in the first store
+    assert demo.call("run", "other").code == 0  # its references have no place in the first store
     for source in ("2\n", "1\n", "2\n"):
         build(demo, source)
     assert len(root.read_text().splitlines()) == 1 + 8
@@ -188,9 +188,9 @@ def test_it_waits_for_nobody_while_a_run_of_this_checkout_is_being_built(demo: P
     demo.spec("slow", "kind: steps\nsteps:\n  a:\n    run: cat go > {out}\n    writes: a.txt\n")
     builder = demo.popen("slow")
     with (demo.root / "go").open("w") as go:  # opens when its command does
-        said = demo.coppice("gc")
-        assert (said.returncode, said.stdout) == (75, "")
-        assert said.stderr.startswith("coppice: run slow is being built by process ")
+        said = demo.call("gc")
+        assert (said.code, said.out) == (75, "")
+        assert said.err.startswith("coppice: run slow is being built by process ")
         go.write("go\n")
     assert builder.wait(20) == 0
     builder.communicate()
@@ -203,7 +203,7 @@ def test_there_may_be_nothing_yet(project: Project) -> None:
 
 
 def test_it_takes_no_names(demo: Project) -> None:
-    assert demo.coppice("gc", "demo").returncode == 2
+    assert demo.call("gc", "demo").code == 2
 
 
 def waiting_for(lock: Path) -> bool:
@@ -242,7 +242,7 @@ def test_a_build_that_takes_long_does_not_keep_others_from_collecting(tmp_path: 
         "  long: {run: 'touch waiting; while [ ! -e go ]; do sleep 0.01; done; cp {in} {out}', reads: a, writes: b}\n"
     )
     other.spec("x", spec)
-    assert other.coppice().returncode == 0
+    assert other.call("run").code == 0
     builder.spec("x", spec + long)
     build = builder.popen()
     eventually((builder.root / "waiting").exists)

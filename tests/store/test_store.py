@@ -300,6 +300,17 @@ def test_what_one_checkout_made_another_one_recalls(tmp_path: Path) -> None:
     assert two.read("runs/a/large.txt") == one.read("runs/a/large.txt")
 
 
+def test_a_store_in_home_is_there_and_no_folder_of_that_name_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    one, two = checkout(tmp_path / "one", "~/st"), checkout(tmp_path / "two", "{path: ~/st}")
+    assert ran(one) == ["large", "small"]
+    assert ran(two) == []
+    assert (tmp_path / "home/st/results").is_dir()
+    assert not [*tmp_path.glob("*/~")]
+
+
 def test_two_checkouts_that_build_at_once_share_a_store(tmp_path: Path) -> None:
     projects = [checkout(tmp_path / name, "../store") for name in ("one", "two", "three")]
     builds = [project.popen("run") for project in projects]

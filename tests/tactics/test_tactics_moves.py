@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.tactics import moves
-from pipeline.tactics.families import divisibility, equations, powers, residues
+from pipeline.tactics.families import divisibility, equations, products, residues
 from pipeline.tactics.text import goal, terms
 
 NUMBERS = "x y : Nat\nh : x * y = 12\nh1 : x + y = 7\n⊢ x ^ 2 + y ^ 2 = 25"
@@ -130,7 +130,7 @@ def test_a_product_divided_by_a_factor_is_the_other(left, right):
 
 @given(st.integers(2, 40), st.integers(2, 40), st.integers(0, 60))
 def test_powers_repeat_as_the_cycle_says(base, modulus, more):
-    start, period = powers.power_cycle(base, modulus)
+    start, period = products.power_cycle(base, modulus)
     assert base ** (start + more) % modulus == base ** (start + more + period) % modulus
 
 

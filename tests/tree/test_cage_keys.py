@@ -51,7 +51,7 @@ def test_what_a_command_says_counts_before_what_is_said_around_it() -> None:
     [
         (CageKeys(), {}),
         (CageKeys("auto", limits={"cpu": 1.0}, visible=("a",), line=7), {}),
-        (CageKeys(PLAIN, FULL), {}),
+        (CageKeys(PLAIN, FULL), {"sandbox": PLAIN}),
         (CageKeys(ISOLATED), {"sandbox": ISOLATED}),
         (CageKeys("auto", LOCAL), {"network": LOCAL}),
         (CageKeys(LANDLOCK, NO_NETWORK), {"sandbox": LANDLOCK, "network": NO_NETWORK}),
@@ -59,13 +59,29 @@ def test_what_a_command_says_counts_before_what_is_said_around_it() -> None:
     ids=["nothing", "how it runs", "plain", "grade", "network", "both"],
 )
 def test_of_a_cage_only_what_results_depend_on_counts(keys: CageKeys, counts: dict[str, str]) -> None:
-    assert keys.recipe == counts
+    assert keys.recipe() == counts
+
+
+def test_what_holds_without_a_word_needs_none_in_a_recipe() -> None:
+    """So it is for steps, which are plain unless they say otherwise."""
+    assert CageKeys(PLAIN, FULL).recipe(unnamed=PLAIN) == CageKeys("auto").recipe(unnamed=PLAIN) == {}
+    assert CageKeys(ISOLATED).recipe(unnamed=PLAIN) == {"sandbox": ISOLATED}
 
 
 def planned(search: Search, monkeypatch: pytest.MonkeyPatch) -> dict[str, Mapping[str, Any]]:
     """The parameters of a target of each stage."""
     monkeypatch.chdir(search.root)
     return {target.stage: target.params for target in load(["x"], keep=False)["x"].targets}
+
+
+def test_folders_in_home_are_found_there(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = coded(project)
+    monkeypatch.setenv("HOME", str(project.root))
+    search.spec(repo="~/repo", roles={**search.keys["roles"], "ideas": {"backend": "patches", "folder": "~/ideas"}})
+    params = planned(search, monkeypatch)
+    assert params["root"]["repo"] == f"{project.root}/repo"
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
 
 
 def test_each_command_has_its_own_cage_within_that_of_the_search(
@@ -82,7 +98,7 @@ def test_each_command_has_its_own_cage_within_that_of_the_search(
     params = planned(search, monkeypatch)
     limits = {name: each["limits"] for name, each in params.items() if "limits" in each}
     held = {"sandbox": ISOLATED, "network": NO_NETWORK}
-    assert params["test"].get(CAGE) is None, "plain is what it would be without a word"
+    assert params["test"][CAGE] == {"sandbox": PLAIN}, "without a word it would be in a cage"
     assert params["sweep"][CAGE] == held
     assert {check["name"]: check[CAGE] for check in params["checks"]["checks"]} == {
         "fine": {**held, "network": LOCAL},
@@ -116,16 +132,17 @@ def test_which_of_the_keys_measure_anew_and_none_asks_anyone_again(project: Proj
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
     for keys in (
-        {"sandbox": PLAIN},
+        {"sandbox": "auto"},
         {"limits": {"memory": "2 GB", "log": "1 MB"}},
         {"visible": ["data"]},
-        {"sweep": {**search.keys["sweep"], "sandbox": PLAIN, "limits": {"files": 500}}},
+        {"sweep": {**search.keys["sweep"], "sandbox": "auto", "limits": {"files": 500}}},
         {"roles": with_coder(search, sandbox=ISOLATED, network=NO_NETWORK, limits={"cpu": 50}, visible="a")},
     ):
         assert redone(search, **keys) == [], keys
     assert redone(search, sweep={**search.keys["sweep"], "sandbox": ISOLATED}) == ["sweep"]
     assert redone(search, tests={"run": "true", "network": NO_NETWORK}) == ["test"]
     assert redone(search, sandbox=ISOLATED) == ["checks", "test"], "the sweep has been measured so"
+    assert redone(search, sandbox=PLAIN) == ["checks", "sweep", "test"], "what was made in no cage is believed by none"
     assert redone(search) == []
 
 

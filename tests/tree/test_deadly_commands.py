@@ -81,6 +81,14 @@ def test_a_start_of_which_builds_die_is_an_error_that_says_so(project: Project) 
     assert f"the sweep of the root, which all is compared with, failed: {DIED_TWICE}" in said.stdout
 
 
+def test_a_candidate_that_removes_what_is_known_of_it_ends_no_build(project: Project) -> None:
+    search = Search(project, {"bad": "gain=14"}, sandbox="plain")
+    project.write("list.hook", f'rm -f "$(dirname "$LIST")/{AT_WORK}"\n')
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert not Path(project.root, AT_WORK).exists()
+
+
 def test_a_build_that_is_stopped_suspects_nobody(project: Project) -> None:
     search = Search(project, {"slow": "gain=14"})
     project.write("list.hook", '[ -e plus/slow ] && { touch "$LIST.slow"; exec sleep 60; }\n:\n')

@@ -11,6 +11,7 @@ from kit.searches import TESTED, Search, adding, agent, idea
 from test_tree_beam import FAULTS, GOOD, RULES, SLOTS, depth, good
 from test_tree_paired import search as search_by_blocks
 
+from pipeline.errors import UNAVAILABLE
 from pipeline.tree.report.explain import CHECK_NUMBERS, UNTESTED_NEEDS, CheckExplanation, explain_gate, explain_ranking
 from pipeline.tree.rules.beam import GATE_CHECKS, Evaluation, first_failed_check, promote
 from pipeline.tree.rules.scoring import (
@@ -134,6 +135,16 @@ def test_what_is_not_scored_or_not_decided_yet_says_so(project: Project) -> None
     assert [each["check"] for each in told["checks"]][-1] == "recommended"
     found.build()
     assert explained(found, "d0.n0.i0")["promoted_to"] == "d1.n0"
+
+
+def test_what_stopped_before_its_score_says_what_failed(project: Project) -> None:
+    found = Search(project, {"a": "gain=12"})
+    found.spec(roles={**found.keys["roles"], "coder": {"backend": "command", "run": ["no-such-program"]}})
+    found.build(code=UNAVAILABLE)
+    said = project.call("explain", "x:d0.n0.i0")
+    why = "coder: cannot start 'no-such-program': No such file or directory"
+    assert said.err.startswith(f"coppice: x:d0.n0.i0 has no score: x:d0.n0.i0.implement did not end: {why}")
+    assert said.code == 2
 
 
 def test_a_decision_is_explained_by_the_spec_it_was_made_by(project: Project) -> None:

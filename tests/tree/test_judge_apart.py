@@ -74,7 +74,7 @@ def test_an_honest_idea_is_promoted_by_one_process_more(project: Project) -> Non
 
 
 FORGED = "config_id,status,gain,risk\\n0,ok,99,5\\n1,ok,99,5\\n2,ok,99,5\\n"
-WRITES = f"printf '{FORGED}' > \"$AGENTIC_RESULTS_CSV\"; printf '{FORGED}' > \"$AGENTIC_OUTPUT_DIR/results.csv\""
+WRITES = f"printf '{FORGED}' > \"$AGENTIC_OUTPUT_DIR/results.csv\""
 NOT_PLAIN = "of its answers 0 is no plain file of its own, nor a folder"
 FORGERS = {
     "a-results": (f"end() {{ {WRITES}; }}", "no change"),
@@ -100,6 +100,7 @@ FORGERS = {
     ),
     "j-lacking": ('end() { rm "$answers/2"; }', "failed: sweep: bad answer: exit status "),
     "k-own-failure": ("end() { exit 7; }", "failed: sweep: exit status 7"),
+    "l-results": ("end() { exit ${AGENTIC_RESULTS_CSV:+9}; }", "no change"),  # nobody tells it of any
 }
 
 

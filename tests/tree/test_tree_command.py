@@ -69,6 +69,14 @@ def begun(search: Project) -> Project:
     return search
 
 
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The same, for commands that are refused: each leaves it as it is."""
+    project = planted(Project(tmp_path_factory.mktemp("standing") / "project"), *GAINS)
+    tree(project, *NEW)
+    return project
+
+
 def tree(project: Project, *words: str, code: int = 0) -> Said:
     said = project.call("tree", "--tree-run-id", "x", *words)
     assert said.code == code, said
@@ -153,12 +161,12 @@ def test_a_key_that_the_spec_has_not_means_its_default(begun: Project, same: str
         assert said == f"{other} contradicts specs/x.yaml: {key} is not in it, which means {means}"
 
 
-def test_shape_must_agree_too(begun: Project) -> None:
-    assert refused(begun, "--tree-run-id", "x", "--ideas-per-node", "3") == (
+def test_shape_must_agree_too(standing: Project) -> None:
+    assert refused(standing, "--tree-run-id", "x", "--ideas-per-node", "3") == (
         "--ideas-per-node 3 contradicts specs/x.yaml:11: ideas_per_node: 2"
     )
     assert "--max-depth 4 contradicts specs/x.yaml:12: max_depth: 3" in refused(
-        begun, "--tree-run-id", "x", "--max-depth", "4"
+        standing, "--tree-run-id", "x", "--max-depth", "4"
     )
 
 
@@ -265,15 +273,15 @@ def test_given_again_the_config_must_say_the_same(begun: Project) -> None:
 # -- what is asked for
 
 
-def test_it_wants_the_id_of_a_search_and_no_other_words(begun: Project) -> None:
-    assert "tree: --tree-run-id is missing" in refused(begun)
-    assert "tree: no 'x': it takes options alone" in refused(begun, "x")
-    assert "'plan' is the name of a command" in refused(begun, "--tree-run-id", "plan", *NEW)
-    assert "is not a name for a run" in refused(begun, "--tree-run-id", "../x", *NEW)
+def test_it_wants_the_id_of_a_search_and_no_other_words(standing: Project) -> None:
+    assert "tree: --tree-run-id is missing" in refused(standing)
+    assert "tree: no 'x': it takes options alone" in refused(standing, "x")
+    assert "'plan' is the name of a command" in refused(standing, "--tree-run-id", "plan", *NEW)
+    assert "is not a name for a run" in refused(standing, "--tree-run-id", "../x", *NEW)
 
 
-def test_without_a_spec_and_a_config_it_says_what_to_do(begun: Project) -> None:
-    said = refused(begun, "--tree-run-id", "xx", "--max-depth", "2")
+def test_without_a_spec_and_a_config_it_says_what_to_do(standing: Project) -> None:
+    said = refused(standing, "--tree-run-id", "xx", "--max-depth", "2")
     assert said.startswith("there is no run 'xx': no specs/xx.yaml; did you mean 'x'?; for a new one give its repo, ")
     assert "--config FILE" in said
 
@@ -285,8 +293,8 @@ def test_a_run_of_another_kind_is_refused(search: Project) -> None:
 
 
 @pytest.mark.parametrize("words", ["--bogus", "--no-dry-run", "--no-strict-fail", "--beam-width", "--eval-retries"])
-def test_other_options_are_refused(begun: Project, words: str) -> None:
-    assert words.removeprefix("--") in refused(begun, "--tree-run-id", "x", *words.split())
+def test_other_options_are_refused(standing: Project, words: str) -> None:
+    assert words.removeprefix("--") in refused(standing, "--tree-run-id", "x", *words.split())
 
 
 def test_of_several_that_begin_the_same_search_at_once_one_does_and_no_spec_is_torn(search: Project) -> None:
@@ -358,12 +366,12 @@ def test_there_must_be_something_to_tell_of(search: Project, only: str) -> None:
 
 @pytest.mark.parametrize("only", ["--report-only", "--validate-only"])
 @pytest.mark.parametrize("option", ["--force", "--lock-stale-seconds 60"])
-def test_what_is_only_told_takes_no_lock(begun: Project, only: str, option: str) -> None:
-    assert "take no lock" in refused(begun, "--tree-run-id", "x", only, *option.split())
+def test_what_is_only_told_takes_no_lock(standing: Project, only: str, option: str) -> None:
+    assert "take no lock" in refused(standing, "--tree-run-id", "x", only, *option.split())
 
 
-def test_what_is_only_told_must_not_be_contradicted(begun: Project) -> None:
-    assert "contradicts" in refused(begun, "--tree-run-id", "x", "--report-only", "--beam-width", "7")
+def test_what_is_only_told_must_not_be_contradicted(standing: Project) -> None:
+    assert "contradicts" in refused(standing, "--tree-run-id", "x", "--report-only", "--beam-width", "7")
 
 
 # -- told of

@@ -17,7 +17,7 @@ from test_cascade import until
 from test_tree_paired import search as by_blocks
 
 from pipeline.build.project import load
-from pipeline.core.outcome import BUILT, Outcome
+from pipeline.core.outcome import BUILT, RECALLED, Outcome
 from pipeline.store.receipts import Receipts
 from pipeline.tree.follow import TreeFollower
 from pipeline.tree.report.live import LiveManifest
@@ -208,6 +208,26 @@ def test_each_idea_ends_with_a_line_and_bookkeeping_has_none(project: Project) -
     assert max(map(len, lines)) <= 120
     project.call("forget", "x:d0.n0.i0.score")
     assert "built x:d0.n0.i0.score" in project.call("run", "x", "-v").out
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["told before", "told after"])
+def test_an_idea_is_called_recalled_whenever_its_targets_are_told_to_begin(project: Project, new: bool) -> None:
+    """What begins and is recalled at once may be told to begin before there is a receipt of it, or after."""
+    small_search(project)
+    project.call("run", "x")
+    for name in (EVENTS, MANIFEST):
+        (project.root / name).unlink()
+    with chdir(project.root):
+        targets = load(["x"], keep=False)["x"].targets
+        follower = TreeFollower("x", targets, targets)
+        for how, slot in ((RECALLED, "d0.n0.i0"), (BUILT, "d0.n0.i1")):
+            for target in (each for each in targets if f":{slot}." in each.name):
+                follower.target_started(target, new)
+                follower.target_ended(target, Outcome(how))
+        first, second = follower.take_lines()
+    assert first.endswith(", recalled")
+    assert not second.endswith(", recalled")
+    assert [event["recalled"] for event in events(project) if event["event"] == "completed"] == [True, False]
 
 
 def test_its_summary_fits_120_columns_whatever_ideas_are_called(project: Project) -> None:

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager, suppress
+from contextlib import chdir, closing, contextmanager, suppress
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -144,11 +144,13 @@ def wait_for_line(build: subprocess.Popen[str], word: str) -> str:
     return next(line for line in build.stdout if word in line)
 
 
-@pytest.fixture
-def undisturbed(tmp_path: Path, model: Callable[..., Model]) -> list[Any]:
-    search = search_by(Project(tmp_path / "undisturbed"), model())
-    search.build()
-    return promotions(search)
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    with pytest.MonkeyPatch.context() as patch, closing(Model(lambda n, role: None)) as server:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        search = search_by(Project(tmp_path_factory.mktemp("undisturbed") / "project"), server)
+        search.build()
+        return promotions(search)
 
 
 SOON = "0.02"

@@ -22,8 +22,8 @@ from pipeline.tree.rules.scoring import (
     weighted_means,
 )
 from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow
+from pipeline.trust.distributions import t_quantile
 from pipeline.trust.series import round_significant
-from pipeline.trust.student import t_quantile
 
 SHARPE, RETURNS, VOLATILITY = Metric("sharpe"), Metric("returns"), Metric("volatility", LOWER)
 DRAWDOWN = Metric("drawdown", guard=True)

@@ -65,8 +65,10 @@ def test_the_cages_that_held_are_counted_whatever_they_were(manifest: dict[str, 
     changed["run_config"]["judged_apart"] = True
     told = " ".join(summary_text(changed).partition("## ")[0].split())
     assert told.endswith(
-        "Cages: trusted, network local (2 commands); plain (1 command); not recorded (1 command). "
-        "Cages of roles: plain (1 program); isolated, network full (1 program). Judged apart."
+        "Cages: trusted, network local (2 commands); none (1 command); not recorded (1 command). "
+        "Cages of roles: none (1 program); isolated, network full (1 program). Judged apart. "
+        "1 result was made in no cage, for want of one: a grade that is named, such as `sandbox: isolated`, "
+        "measures anew."
     )
 
 

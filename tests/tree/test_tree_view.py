@@ -233,7 +233,7 @@ def check_alike(manifest: dict[str, Any], shown: Json, is_building: bool) -> Non
     if shown["state"]["word"] != "empty":
         assert " ".join(shown["headline"].split()) in plain
     assert shown["meaning"].split(" Cages")[0] in plain
-    assert f"Evaluations: {figure(shown, 'evaluations')['text']}." in plain
+    assert f"Evaluations: {figure(shown, 'evaluations')['note']}." in plain
     assert f"{figure(shown, 'depth')['text']} depths done" in plain
     best = figure(shown, "best")
     assert best["text"] == "-" or f" {best['text']} " in plain or f" {best['text']}." in plain
@@ -391,6 +391,19 @@ def test_a_manifest_that_is_behind_its_events_is_folded_on_to_the_same(done: See
             assert dump_record(current_manifest("x", config)) == whole
         project.write(MANIFEST, newest)
         assert dump_record(current_manifest("x", config)) == whole
+
+
+def test_what_a_manifest_has_not_heard_of_yet_is_read_from_the_records(begun: Project, folder: Path) -> None:
+    project, config = begun.copy(folder / "behind"), config_of(begun)
+    with chdir(project.root):
+        whole = current_manifest("x", config)
+        assert {each["status"] for each in whole["evaluations"].values()} == {"completed", "pending"}
+        for event in whole["events"][:-1]:
+            then = manifest_at(whole, event["at"])
+            known = {name: then["evaluations"].get(name, each) for name, each in whole["evaluations"].items()}
+            known["d0.n0.i0"] = whole["evaluations"]["d0.n0.i0"]  # of which no event tells
+            project.write(MANIFEST, dump_record({**then, "evaluations": known}))
+            assert dump_record(current_manifest("x", config)) == dump_record(whole)
 
 
 def test_a_manifest_of_another_spec_is_not_believed(done: Seen, folder: Path) -> None:

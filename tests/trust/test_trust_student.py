@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.trust.student import t_cdf, t_quantile
+from pipeline.trust.distributions import t_cdf, t_quantile
 
 TABLE = [
     (0.8, 4, 0.941),

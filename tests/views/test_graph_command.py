@@ -38,7 +38,7 @@ steps:
 def demo(project: Project) -> Project:
     project.write("src/a&b<c>.txt", "1\n")
     project.spec("demo", DEMO)
-    assert project.coppice("run", "-c").returncode == 1
+    assert project.call("run", "-c").code == 1
     (project.root / "runs/demo/test/5.txt").unlink()
     return project
 
@@ -58,9 +58,9 @@ def arrows(svg: ET.Element) -> int:
 
 
 def test_steps_are_listed_with_what_they_read_from_and_how_their_targets_stand(demo: Project) -> None:
-    said = demo.coppice("graph", "demo")
-    assert said.returncode == 0
-    assert said.stdout.split("\n") == [
+    said = demo.call("graph", "demo")
+    assert said.code == 0
+    assert said.out.split("\n") == [
         "demo: 9 targets, 6 fresh, 2 stale, 1 failed",
         "",
         "  prices                  fresh",
@@ -111,8 +111,8 @@ def test_steps_of_several_runs_are_told_apart_by_the_name_of_the_run(demo: Proje
 
 
 def test_an_unknown_run_is_refused_with_exit_code_2(demo: Project) -> None:
-    said = demo.coppice("graph", "nothing", "--svg", "graph.svg")
-    assert (said.returncode, said.stdout) == (2, "")
+    said = demo.call("graph", "nothing", "--svg", "graph.svg")
+    assert (said.code, said.out) == (2, "")
     assert not (demo.root / "graph.svg").exists()
 
 
@@ -151,9 +151,9 @@ def test_full_refuses_more_targets_than_anybody_can_see(project: Project) -> Non
     project.spec(
         "demo", "kind: steps\nsteps:\n  a:\n    for: {k: {range: 301}}\n    run: echo > {out}\n    writes: '{k}'\n"
     )
-    said = project.coppice("graph", "--full", "--svg", "graph.svg")
-    assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr == "coppice: --full draws up to 300 targets, not 301; drop --full\n"
+    said = project.call("graph", "--full", "--svg", "graph.svg")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "coppice: --full draws up to 300 targets, not 301; drop --full\n"
     assert arrows(drawn(project)) == 0
 
 

@@ -251,7 +251,7 @@ def test_of_a_long_table_only_what_is_in_view_is_in_the_page_and_all_of_it_can_b
 
 def test_rows_are_sifted_with_what_they_hang_on_and_sorted_with_what_is_missing_last(shown: Shown, every: str) -> None:
     shown.open(every)
-    tree = "[data-block=tree] tbody tr"
+    tree = "[data-block=tree] tr[data-at]"
 
     def scores() -> list[str]:
         return list(shown.says(f"[...document.querySelectorAll('{tree}')].slice(1).map(row => row.cells[2].innerText)"))
@@ -312,15 +312,18 @@ def test_the_theme_is_that_of_the_system_until_one_is_chosen_which_is_kept(shown
 # --- Live.
 
 
-def test_a_page_follows_a_run_by_the_changes_that_it_is_told(shown: Shown) -> None:
-    """The server is one that answers from memory: what it would send is what `delta` says."""
+def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Shown) -> None:
+    """The server answers from memory.  Its stream ends and cannot be had again; what changed then is asked for."""
     start = as_json(MadeSearch(40, state="live").projection())
-    later = as_json(MadeSearch(44, state="done").projection())
+    later = json.loads(json.dumps(start))
+    rows = later["blocks"][0]["rows"]
+    rows[1] |= {"status": "refused"}
+    rows.append({**rows[2], "item": "new", "status": "refused"})
     change = delta(start, later)
     assert apply_delta(start, change) == later
+    assert [*change["blocks"]["tree"]["rows"]] == ["1", "45"]
     base, shown.address = "/api/runs/made", "http://127.0.0.1:9/"
-    told = (("projection", start), ("delta", change), ("done", {}))
-    events = "".join(f"event: {name}\ndata: {json.dumps(each)}\n\n" for name, each in told)
+    streams = [{"status": 204}, {"body": f"retry: 1\nevent: projection\nid: 7\ndata: {json.dumps(start)}\n\n"}]
     posts: list[tuple[str, str]] = []
 
     def answer(route: Any) -> None:
@@ -329,8 +332,12 @@ def test_a_page_follows_a_run_by_the_changes_that_it_is_told(shown: Shown) -> No
             posts.append((path, request.headers.get("x-coppice-token", "")))
             route.fulfill(json={"said": "noted"})
         elif path == f"{base}/events":
-            route.fulfill(body=events, content_type="text/event-stream")
-        elif path.startswith(f"{base}/items/"):
+            route.fulfill(content_type="text/event-stream", **streams.pop())
+        elif path == f"{base}?since=7":
+            route.fulfill(json=[{"event": "delta", "version": 8, "data": change}])
+        elif path == f"{base}?since=8":
+            route.fulfill(json=[])
+        elif path == f"{base}/items/d0.n0.i1":
             route.fulfill(json=as_json(MadeSearch(1).details("d0.n0.i1")))
         else:
             html = live_document(SOURCES, start, base, ["pause", "idea"])
@@ -338,8 +345,10 @@ def test_a_page_follows_a_run_by_the_changes_that_it_is_told(shown: Shown) -> No
 
     shown.page.route("**/*", answer)
     shown.page.goto(f"{shown.address}#token=abc&item=d0.n0.i1")
-    shown.is_so("document.querySelector('.run-state').innerText.includes('done')")
-    shown.is_so("document.querySelector('.count').innerText == '50 rows'")
+    shown.is_so("document.querySelector('.count').innerText == '46 rows'")
+    seen = shown.says("[...document.querySelectorAll('[data-block=tree] tr[data-at]')].map((row) => row.dataset.key)")
+    assert [key for key in seen if "." in key or key == "new"] == [row["item"] for row in rows if row["item"]]
+    assert shown.text(".chip[data-status=refused]") == "⊘ refused 2"
     assert "token" not in shown.place
     shown.is_so("document.querySelectorAll('#drawer .card').length == 5")
     shown.press("Escape")

@@ -3,6 +3,7 @@
 import json
 import re
 from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unicodedata import bidirectional, category
@@ -138,6 +139,39 @@ def test_reporters_of_doit_work(demo: Project, words: list[str], expected: str) 
     assert said.code == 1
     told = re.sub(r"^    .*\n", "", re.sub(r"\d+\.\d s", "T", said.out), flags=re.MULTILINE)
     assert re.sub("2 targets: .*", "the last line", told) == expected
+
+
+PLUGIN = """\
+from doit.reporter import ZeroReporter
+class Loud(ZeroReporter):
+    desc = "shouts"
+    def complete_run(self):
+        self.outstream.write("DONE\\n")
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is installed and brings doit a reporter."""
+    described = tmp_path / "packages/loud-1.dist-info"
+    described.mkdir(parents=True)
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1\n")
+    (described / "entry_points.txt").write_text("[doit.REPORTER]\nloud = loud_reporter:Loud\n")
+    (tmp_path / "packages/loud_reporter.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("words", ["--reporter loud", "--reporter=loud", "-r loud", "-rloud", "-vr loud"])
+def test_a_reporter_of_a_plugin_is_found_however_it_is_asked_for(project: Project, words: str) -> None:
+    project.spec("x", "kind: steps\nsteps: {s: {run: 'echo > {out}', writes: s}}\n")
+    said = project.call("run", *words.split())
+    assert (said.code, said.out, said.err) == (0, "DONE\n", "")
+
+
+@pytest.mark.usefixtures("plugin")
+def test_reporters_of_plugins_are_listed_to_who_mistypes_one(project: Project) -> None:
+    assert "'loud'" in project.call("run", "--reporter", "quiet").err
 
 
 def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:

@@ -88,6 +88,10 @@ def test_what_is_missing_is_a_dash_and_never_a_zero() -> None:
     assert "best -↑ · " in "\n".join(lines)
     [idea] = [line for line in lines if "d0.n0.i3" in line]
     assert idea.split()[3] == "-"
+    projection = json_of(going())
+    [tree] = [block for block in projection["blocks"] if block["name"] == "tree"]
+    tree["rows"][4]["cells"][1:3] = ["", ""]
+    assert block_lines(tree, 80)[-1].split()[3:5] == ["-", "-"]
 
 
 def test_of_a_long_table_the_beginning_is_shown_and_the_rest_counted() -> None:

@@ -10,7 +10,7 @@ from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.lean.model import LeanKeys
 from pipeline.spec import Item
-from pipeline.spec_fields import SOME_TEXT, Field, Reader, Table, choice, count
+from pipeline.spec_fields import SOME_TEXT, Field, Reader, Table, choice, count, folder_path
 
 BACKENDS = ("wasm", "native", "leandojo")
 TOOLCHAIN = "toolchain"
@@ -20,7 +20,8 @@ LEAST_MEMORY = 256  # megabytes; no Lean fits into less
 
 
 def _path(item: Item, what: str) -> str:
-    return os.path.normpath(item.text(what) or item.wrong(f"{what}: expected a path, found nothing"))
+    _ = item.text(what) or item.wrong(f"{what}: expected a path, found nothing")
+    return os.path.normpath(os.path.expanduser(folder_path(item, what)))
 
 
 def _project(item: Item, what: str) -> str:

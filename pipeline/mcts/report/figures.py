@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 from pipeline.core.text import round_decimals
 from pipeline.goals.bank import Refusal
 from pipeline.mcts.search.trace import ABORT, BLOCKED, DEAD_NODE, DELAYED, EXPANDED, NO_EXPANSION, NO_GOAL, TERMINAL
-from pipeline.trust.student import t_quantile
+from pipeline.trust.distributions import t_quantile
 
 REFUSED = "refused"  # key of the reason in the file of a row that is no goal; and the status of its searches
 

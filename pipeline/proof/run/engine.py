@@ -18,8 +18,8 @@ from typing import NamedTuple
 from pipeline.goals.bank import Goal, theorem_of
 from pipeline.lean.model import Lean
 from pipeline.ledger.sqlite.ledger import Ledger
-from pipeline.machine.load import load_per_cpu
 from pipeline.machine.process import Processes
+from pipeline.machine.usage import load_per_cpu
 from pipeline.proof.run.attempt import (
     PATIENCE,
     Attempts,

@@ -8,8 +8,7 @@ lemmas        rewriting, specialising, laws
 witnesses     values for an existence claim
 bounds        bounds for variables, and every number within them
 divisibility  factors, divisibility, quotients
-powers        powers, roots
 equations     linear, polynomials
-products      products, gathering: facts multiplied and put together
+products      products, gathering: facts multiplied and put together; powers, roots
 residues      arithmetic modulo a number
 sequences     recurrences whose values repeat"""

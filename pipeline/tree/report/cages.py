@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 from pipeline.core.cages import PLAIN
 from pipeline.core.text import plural
 from pipeline.models.calls import Call, DamagedCall, read_calls
-from pipeline.tree.spec.model import ROLES
+from pipeline.tree.spec.model import ANSWER, JUDGE, ROLES
 from pipeline.tree.spec.roles import PROGRAM_BACKENDS
 
 NOT_RECORDED = "not recorded"
+NO_CAGE = "none"
 
 
 class HeldCage(NamedTuple):
@@ -30,7 +31,7 @@ class HeldCage(NamedTuple):
     def text(self) -> str:
         if self.sandbox is None:
             return NOT_RECORDED
-        return self.sandbox if self.sandbox == PLAIN else f"{self.sandbox}, network {self.network}"
+        return NO_CAGE if self.sandbox == PLAIN else f"{self.sandbox}, network {self.network}"
 
 
 def held_cages(costs: Mapping[str, Mapping[str, Any]], paths: Iterable[str]) -> dict[str, dict[str, str | None]]:
@@ -72,7 +73,29 @@ def cage_lines(manifest: Mapping[str, Any]) -> list[str]:
             (roles if name in ROLES else commands)[HeldCage(**held)] += 1
     parts = [*_counts("Cages", commands, "command"), *_counts("Cages of roles", roles, "program")]
     apart = ["Judged apart."] if parts and manifest["run_config"].get("judged_apart") else []
-    return ["", " ".join([*parts, *apart])] if parts else []
+    uncaged = [text for text in (uncaged_text(manifest),) if text]
+    return ["", " ".join([*parts, *apart, *uncaged])] if parts else []
+
+
+def uncaged_text(manifest: Mapping[str, Any]) -> str:
+    """A sentence on results that were made in no cage although the spec does not say `plain`; empty if there are none.
+
+    `auto` is what a machine has.  So they are believed, here and where there are walls; but never without this word."""
+    asked = manifest["run_config"].get("cages_asked", {})
+    plain = [name.partition(" ")[0] for name, words in asked.items() if words.get("sandbox") == PLAIN]
+    free = {_STEP_NAMES.get(name, name) for name in plain}
+    number = sum(
+        held["sandbox"] == PLAIN and name not in free and name not in ROLES
+        for each in manifest["evaluations"].values()
+        for name, held in each["cages"].items()
+    )
+    verb = "was" if number == 1 else "were"
+    cure = "a grade that is named, such as `sandbox: isolated`, measures anew"
+    return f"{plural(number, 'result')} {verb} made in no cage, for want of one: {cure}." if number else ""
+
+
+# The steps of an evaluation, by the names that their commands have in what the spec asks for.
+_STEP_NAMES = {"tests": "test", "check": "checks", ANSWER: "sweep", JUDGE: "sweep"}
 
 
 def _counts(title: str, counts: Counter[HeldCage], unit: str) -> Iterator[str]:

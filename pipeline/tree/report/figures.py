@@ -243,6 +243,17 @@ def kept_ideas(manifest: Manifest) -> KeptIdeas:
     return KeptIdeas(sum(bool(promoted_place(each)) for each in decided), len(decided))
 
 
+def too_good(manifest: Manifest) -> Iterator[tuple[Manifest, list[str]]]:
+    """The evaluations whose worst config is better than their parent's best one, with the nodes built on each."""
+    heirs: dict[str, list[str]] = {}
+    for name, node in manifest["nodes"].items():
+        for path in node["idea_chain"]:
+            heirs.setdefault(path, []).append(name)
+    for each in manifest["evaluations"].values():
+        if each["by_config"] and each["by_config"]["beyond"] and "change" in each["files"]:
+            yield each, heirs.get(each["idea_path"], [])
+
+
 # --- One evaluation.
 
 

@@ -20,6 +20,7 @@ from pipeline.tree.report.markdown import (
     format_change,
     format_money,
     markdown_text,
+    table_cell,
 )
 from pipeline.tree.rules.beam import RANK, SAME_CODE
 from pipeline.tree.rules.positions import ASKING_STAGES
@@ -40,6 +41,7 @@ Event = Mapping[str, Any]
 # Of many builds, or of many waits, the first and the last ones are told.
 FIRST_LINES, LAST_LINES = 2, 8
 WHY_WIDTH = 100
+MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 # Events that people cause, and stops, each in words.
 SINGLE_EVENTS = {
     "lock_takeover": "the run was taken over from another process",
@@ -241,6 +243,16 @@ def _time(event: Event) -> float:
 
 def moment(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def failure_lines(manifest: Mapping[str, Any]) -> list[str]:
+    """A list of the evaluations that failed, and why; of limits, what is to be done once they were raised."""
+    failed = {name: error for name, each in manifest["evaluations"].items() if (error := each["error"])}
+    lines = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
+    if any("limit: " in error["why"] for error in failed.values()):
+        again = f"`coppice retry {manifest['tree_run_id']}` measures these again"
+        lines += ["", f"Limits are no part of what makes a result stale: once `limits:` allow more, {again}."]
+    return lines
 
 
 # --- Lines for a terminal as a search goes on, at most LINE_WIDTH columns each; candidates choose some of their words.

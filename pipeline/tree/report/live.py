@@ -103,7 +103,7 @@ class LiveManifest:
 
     def resume(self, stored: Record, since: Iterable[Record]) -> None:
         """Take over a manifest that was written; `since`: the events that it does not have yet."""
-        self._stale, self._entries, self._nodes = set(), dict(stored["evaluations"]), stored["nodes"]
+        self._stale, self._entries, self._nodes = set(), dict(stored["evaluations"]), stored["nodes"] or None
         for name, path in stored["conversations"].items():
             self._calls.setdefault(name.rpartition(".")[0], {})[name] = path
         for event in since:
@@ -219,13 +219,14 @@ def _stored_manifest(run: str, own_config: str) -> Record | None:
         found = os.stat(path)
     except FileNotFoundError:
         return None
-    return _stored_manifest_as_of(run, own_config, path, found.st_size, found.st_mtime_ns)
+    mark = (os.path.abspath(path), found.st_ino, found.st_size, found.st_mtime_ns)
+    return _stored_manifest_as_of(run, own_config, mark)
 
 
 @lru_cache(1)
-def _stored_manifest_as_of(run: str, own_config: str, path: str, _size: int, _time: int) -> Record | None:
+def _stored_manifest_as_of(run: str, own_config: str, mark: tuple[str, int, int, int]) -> Record | None:
     """A manifest as it was then, which nobody may change: its first entry has the fields that it would have now."""
-    stored, config = load_if_intact(path), json.loads(own_config)
+    stored, config = load_if_intact(mark[0]), json.loads(own_config)
     if stored is None or stored.get("version") != VERSION or stored["run_config"] != config:
         return None
     records = RunRecords(run, config)

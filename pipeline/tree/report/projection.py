@@ -50,6 +50,7 @@ from pipeline.tree.report.figures import (
     root_comparison,
     scoring_sentence,
     status_counts,
+    too_good,
 )
 from pipeline.tree.report.happenings import event_line, last_build, standing_text, wait_rows, waiting_slots
 from pipeline.tree.report.happenings import moment as time_text
@@ -127,7 +128,8 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     yield Figure(f"best {clip_text(primary, 40)}", text, finite(mean), better_direction(config, primary), note)
     counts, (kept, decided) = status_counts(manifest), kept_ideas(manifest)
     ended = counts[COMPLETED] + counts[FAILED]
-    yield Figure("evaluations", ", ".join(f"{number} {name}" for name, number in counts.items()), ended)
+    by_status = ", ".join(f"{number} {name}" for name, number in counts.items())
+    yield Figure("evaluations", f"{ended} ended", ended, note=by_status)
     share = f"{100 * kept / decided:.0f} % became nodes" if decided else "nothing is decided yet"
     yield Figure("kept", f"{kept} of {decided}" if decided else BLANK, kept / decided if decided else None, note=share)
     yield Figure("depth", f"{state['current_depth']} of {config['max_depth']}", state["current_depth"])
@@ -317,13 +319,10 @@ def _source(manifest: Manifest, node: str) -> str | None:
 
 def _remarks(manifest: Manifest) -> Iterator[Block]:
     rows = []
-    for name, each in manifest["evaluations"].items():
-        if (found := each["by_config"]) and found["beyond"]:
-            numbers = [format_number(found["own_worst"]), format_number(found["parent_best"])]
-            heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
-            rows.append(
-                Row([name, clip_text(each["idea_title"], TITLE_WIDTH), *numbers, join_names(heirs) or BLANK], name)
-            )
+    for each, heirs in too_good(manifest):
+        found, title = each["by_config"], clip_text(each["idea_title"], TITLE_WIDTH)
+        numbers = [format_number(found["own_worst"]), format_number(found["parent_best"])]
+        rows.append(Row([each["eval_id"], title, *numbers, join_names(heirs) or BLANK], each["eval_id"]))
     if rows:
         header = [Column("place"), Column("idea"), Column("its worst config", True)]
         header += [Column("the parent's best one", True), Column("nodes built on it")]

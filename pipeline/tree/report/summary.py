@@ -24,8 +24,9 @@ from pipeline.tree.report.figures import (
     path_header,
     promoted_place,
     scoring_sentence,
+    too_good,
 )
-from pipeline.tree.report.happenings import happening_lines
+from pipeline.tree.report.happenings import MOST_WHY, failure_lines, happening_lines
 from pipeline.tree.report.markdown import (
     BLANK,
     clip_text,
@@ -42,7 +43,6 @@ from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
 
 WHY_WIDTH = 100  # characters
-MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 TOOK = "took, s"  # not `seconds`, as a metric may be called
 
 
@@ -192,8 +192,6 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
     """The page.  `is_building`: a build of the search runs, or has just ended and writes this."""
     best, state = best_path(manifest), manifest["state"]
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
-    failed = {name: each["error"] for name, each in manifest["evaluations"].items() if each["error"]}
-    failures = [f"- {n}: {table_cell(clip_text(e['why'], MOST_WHY))} (log: {e['log']})" for n, e in failed.items()]
     opening = [*opening_lines(manifest, is_building), "", scoring_sentence(manifest["run_config"])]
     sections = [
         ("", [*opening, *cage_lines(manifest)]),
@@ -203,7 +201,7 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
         ("Beam", beam_table(manifest)),
         ("Nodes", node_table(manifest)),
         *_depths(manifest),
-        ("Failures", failures),
+        ("Failures", failure_lines(manifest)),
         ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
@@ -236,17 +234,15 @@ def _left_out(manifest: Manifest) -> Iterator[str]:
 
 def _remarks(manifest: Manifest) -> Iterator[str]:
     primary = manifest["run_config"]["primary"]
-    for name, each in manifest["evaluations"].items():
+    for each, heirs in too_good(manifest):
         found = each["by_config"]
-        if found and found["beyond"] and "change" in each["files"]:
-            heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
-            yield (
-                f"- {name} ({table_cell(clip_text(each['idea_title'], 60))}): "
-                f"its worst config ({primary} {format_number(found['own_worst'])}) "
-                f"is better than its parent's best one ({format_number(found['parent_best'])}). "
-                f"A real step, or a leak: read {each['files']['change']}."
-                f"{f' Nodes that are built on it: {join_names(heirs)}.' if heirs else ''}"
-            )
+        yield (
+            f"- {each['eval_id']} ({table_cell(clip_text(each['idea_title'], 60))}): "
+            f"its worst config ({primary} {format_number(found['own_worst'])}) "
+            f"is better than its parent's best one ({format_number(found['parent_best'])}). "
+            f"A real step, or a leak: read {each['files']['change']}."
+            f"{f' Nodes that are built on it: {join_names(heirs)}.' if heirs else ''}"
+        )
 
 
 def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:

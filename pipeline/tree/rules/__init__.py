@@ -10,6 +10,5 @@ beam        the gate, the ranking, promotion and the reasons to stop
 budget      the budget of a run: reserved, settled, never taken back
 assignment  the form of an idea, duplicates, and which slot gets which idea
 protection  the check of a candidate's files against the protected ones
-code_context  which files of the repository stand in a prompt
-prompts     prompts for roles; answers of reviewers read
+prompts     prompts for roles, and which files of the repository stand in one; answers of reviewers read
 edits       edits in the answers of coders: SEARCH/REPLACE blocks, whole files, a diff"""

@@ -19,14 +19,15 @@ from functools import partial
 from hashlib import sha256
 from typing import NamedTuple
 
-from pipeline.core.cages import CAGE, ISOLATED, PLAIN, TRUSTED, CageKeys
+from pipeline.core.cages import ISOLATED, PLAIN, TRUSTED, cage_in
 from pipeline.core.outcome import KILLED_FROM_OUTSIDE, PROGRAM_MISSING
-from pipeline.core.recipe import compact_json
+from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.core.text import printable_line
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.cage import Cage
+from pipeline.machine.cage_words import refusing_limit
 from pipeline.machine.failures import (
     FROM_OUTSIDE,
     NOT_FOUND,
@@ -143,6 +144,7 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
             begun = time.monotonic()
             with repo.checkout(request.checkout, commit, request.keep_checkout) as worktree:
                 once = _run_once(job, request, worktree)
+            took = time.monotonic() - begun
             if once.outage and _was_killed(once) and not job.processes.stopping:
                 record.note_kill()
         if why := _outage_reason(once, request, outages):
@@ -153,13 +155,12 @@ def run_on_commit(job: Job, request: CommandRequest, repo: RunRepo, commit: str)
             except StageOutage:
                 if not record.is_to_blame or not isinstance(request.where, EvalSlot):
                     raise
-                return once._replace(
-                    why=f"{once.why}, as at each try; others were not", outage="", attempts=attempt + 1
-                )
+                blamed = once._replace(why=f"{once.why}, as at each try; others were not", outage="")
+                return blamed._replace(seconds=seconds + took, attempts=attempt + 1)
             note_in_log(job.log, f"{why}; run again")
             write(request.log, b"")  # what the next run prints is all that counts
             continue
-        attempt, seconds = attempt + 1, seconds + time.monotonic() - begun
+        attempt, seconds = attempt + 1, seconds + took
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=seconds, attempts=attempt)
         note_in_log(request.log, f"attempt {attempt} failed: {once.why}")
@@ -169,7 +170,7 @@ def _at_work(job: Job, request: CommandRequest, commit: str) -> AbstractContextM
     """Let a command run for the block, alone if a build may have died of it; by name it is the work on this code."""
     params = job.target.params
     work = sha256(compact_json([job.target.name, request.output, commit, params]).encode()).hexdigest()[:16]
-    grade = resolve_grade(CageKeys.of(params.get("limits", {}).get(CAGE, {})).sandbox)
+    grade = resolve_grade(cage_in(params.get(LIMITS, {})).sandbox)
     return job.shared.get(Suspects, Suspects).at_work(job, work, may_kill=grade not in (ISOLATED, TRUSTED))
 
 
@@ -239,7 +240,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     os.makedirs(output)
     results, names = f"{output}/results.csv", _brace_names(job, request, folder, output)
     fixed = {name: " ".join(fill_argv([text], names)) for name, text in params["env"].items()}
-    fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
+    fixed |= {"AGENTIC_OUTPUT_DIR": output, **({} if request.answers else {"AGENTIC_RESULTS_CSV": results})}
     shell = "argv" not in params
     words = ["/bin/sh", "-c", fill_shell_line(params["shell"], names)] if shell else fill_argv(params["argv"], names)
     env = job.processes.environment(job.target.run, fixed, params["pass"])
@@ -254,6 +255,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
         with watch_room([output, request.log]) as full:
             ended = job.processes.run(words, env, request.log, timeout, cwd=folder, cage=cage)
         why = describe_exit(ended, timeout)[0]
+        why = refusing_limit(why, request.log, cage.limits) if ended.code > 0 and not ended.limit else why
     except OSError as error:
         why, status = describe_start_failure(error, words[0])
         if not _is_inside(words[0], folder):
@@ -274,7 +276,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
 
 def command_cage(job: Job, request: CommandRequest, folder: str, names: Mapping[str, Sequence[str]]) -> Cage:
     """The cage of a command in a checkout: it sees what it is given, and writes there and to its output."""
-    keys = CageKeys.of(job.target.params.get("limits", {}).get(CAGE, {}))
+    keys = cage_in(job.target.params.get(LIMITS, {}))
     grade = resolve_grade(keys.sandbox, judged=request.answers or request.code is not None)
     walled, output = grade != PLAIN, os.path.abspath(request.output)
     given = [path for name, paths in names.items() if name not in ("project", *_OWN_NAMES) for path in paths]
@@ -377,3 +379,15 @@ NOTE_MARK = " ----\n"
 def note_in_log(log: str, text: str) -> None:
     with open(log, "ab") as file:
         file.write(f"---- {text}{NOTE_MARK}".encode(errors="backslashreplace"))
+
+
+_LIMIT = re.compile(r"\blimit: (\w+)")
+
+
+def note_cure(job: Job, done: CheckoutRun) -> None:
+    """Say at the end of the log which keys would let a command of the root do what its cage kept it from."""
+    if limit := _LIMIT.search(done.why):
+        note_in_log(job.log, f"it passed a limit: `limits: {{{limit[1]}: …}}` allows more")
+    elif done.sandbox not in (None, PLAIN) and not done.void:
+        note_in_log(job.log, f"it ran in a cage ({done.sandbox}), which may lack something:")
+        note_in_log(job.log, "`visible:` lets it read more, `network:` reach more, `sandbox: plain` does without")

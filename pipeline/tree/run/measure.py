@@ -15,11 +15,11 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
-from pipeline.core.cages import CAGE, CAGES, GRADES, PLAIN
+from pipeline.core.cages import CAGE, CAGES, GRADES
 from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.git.commits import Candidate
-from pipeline.machine.exclusive import exclusive_machine
 from pipeline.machine.job import Job, JobFiles, StageFailed
+from pipeline.machine.lock import exclusive_machine
 from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.store.folders import delete_tree
 from pipeline.tree.rules import positions
@@ -35,6 +35,7 @@ from pipeline.tree.run.command import (
     CommandRequest,
     add_printed_reason,
     keep_printed,
+    note_cure,
     note_in_log,
     run_command,
     run_on_commit,
@@ -214,7 +215,8 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
         keep_printed(job, log)
         if part == positions.HOLDOUT_PART:
             raise StageFailed(f"the sweep of {where} on what is held out failed: {done.why}", 1)
-        raise baseline_failure(job.target.run, step, f"failed: {done.why}", "" if done.void else done.sandbox)
+        note_cure(job, done)
+        raise baseline_failure(job.target.run, step, f"failed: {done.why}")
     if not done.ok and not limits.get("keep"):
         delete_tree(output)
         delete_tree(_judge_output(output))
@@ -271,15 +273,13 @@ def _job_of_part(job: Job, part: str, answers: str = "") -> Job:
     return job._replace(target=target._replace(limits=target.limits._replace(timeout=timeout)), reads=reads)
 
 
-def baseline_failure(run: str, step: str, why: str, sandbox: str | None = "") -> StageFailed:
-    """The failure of the root; of one in a cage of the grade `sandbox`, with the keys that would open it."""
+def baseline_failure(run: str, step: str, why: str) -> StageFailed:
+    """The failure of the root, with how another one is taken."""
     is_sweep = step not in ("tests", "checks")
     subject = "the sweep of the root, which all is compared with," if is_sweep else f"the {step} of the root"
     commit = load(positions.RunLayout(run).of_run("root.json"))["commit"][:10]
     again = f"a later commit of a git repository is taken after `coppice forget {run}:root`"
-    opens = "`visible:` lets it read more, `network:` reach more, and `sandbox: plain` does without"
-    hint = f"; it ran in a cage ({sandbox}): {opens}" if sandbox and sandbox != PLAIN else ""
-    return StageFailed(f"{subject} {why}; it is commit {commit}: {again}{hint}", 1)
+    return StageFailed(f"{subject} {why}; it is commit {commit}: {again}", 1)
 
 
 def _brace_values(job: Job) -> dict[str, str]:
@@ -355,8 +355,8 @@ def check_stage(job: Job) -> None:
         why = failed["why"] if failed["why"].startswith(VOID) else f"{failed['name']}: {failed['why']}"
     if why and not isinstance(positions.position(job.target.name), positions.EvalSlot):
         keep_printed(job, job.writes["log"][0])
-        sandbox = runs[-1].sandbox if runs and not runs[-1].void else ""
-        raise baseline_failure(job.target.run, "checks", f"failed: {why}", sandbox)
+        note_cure(job, runs[-1] if runs else NOTHING_RAN)
+        raise baseline_failure(job.target.run, "checks", f"failed: {why}")
     exit_ = results[-1]["exit"] if results else 0
     cost = total_cost([each.cost for each in runs or [NOTHING_RAN]])
     _save_step(job, tree, StepRecord(_status(tree, why), why, exit_, results), cost)

@@ -16,15 +16,18 @@ from pipeline.git.objects import LINK, read_blobs, sized_entries
 from pipeline.machine.job import StageFailed
 from pipeline.store.files import read_bytes
 from pipeline.tree.rules.budget import budget_left, ledger_of
-from pipeline.tree.rules.code_context import ContextTexts, RepoFile, files_section, is_data
 from pipeline.tree.rules.positions import ROOT, NodePlace, RunLayout, parse_place, slots_of
 from pipeline.tree.rules.prompts import (
     FILES_AT_HAND,
     FORM_AT_HAND,
     FORM_WRITTEN,
     PROMPT_NAMES,
+    ContextTexts,
+    RepoFile,
     context_tokens,
+    files_section,
     history_section,
+    is_data,
     mark_off,
     prompt_mistakes,
     render_prompt,

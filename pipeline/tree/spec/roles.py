@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline import spec_fields as fields
-from pipeline.core.cages import CAGE
+from pipeline.core.cages import CAGE, LOCAL, NO_NETWORK
 from pipeline.core.templates import parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
@@ -287,9 +287,10 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
               "how often a request that was refused or lost is sent again, after a second at most"),
         _ENDPOINT_PRICE,
     ),
-    "replay": (PROMPT, Field("folder", TEXT, "all files `*.jsonl` in it and below it are read", needed=True)),
-    PATCHES: (Field("folder", TEXT, "the folder in which they are", without="needed, for `ideas` alone", needed=True),),
-    MANUAL: (PROMPT, Field("folder", TEXT, "where the answers are put", needed=True)),
+    "replay": (PROMPT, Field("folder", fields.FOLDER, "all files `*.jsonl` in it and below it are read", needed=True)),
+    PATCHES: (Field("folder", fields.FOLDER, "the folder in which they are", needed=True, without=
+              "needed, for `ideas` alone"),),
+    MANUAL: (PROMPT, Field("folder", fields.FOLDER, "where the answers are put", needed=True)),
     NONE: (),
 }  # fmt: skip
 
@@ -356,6 +357,9 @@ def _role(role: str, item: Item) -> dict[str, Any]:
     read = {key: value for key, value in values.as_dict().items() if key not in fields.CAGE_FIELDS}
     if name in PROGRAM_BACKENDS and any(cage := fields.read_cage(values)):
         read[CAGE] = cage.record
+        if name in CLIENTS and cage.network in (NO_NETWORK, LOCAL):
+            why = "its model is reached by the network of the machine; drop the key, or say `full`"
+            values.wrong("network", f"network: {name} asks nobody with `{cage.network}`: {why}")
     used = {name for word in read.get("run", ()) for name in parse_template(word).names}
     if "model" in used and "model" not in read:
         item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pipeline.core.cages import CAGE, CageKeys
+from pipeline.core.cages import CAGE, cage_in
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
@@ -155,7 +155,7 @@ class TargetBuilder:
         found = {"tests": self.tests.cage} if self.tests else {}
         found |= {f"check {check.name}": check.command.cage for check in self.checks}
         found |= {name: command.cage for name, command in zip(parts, sweep.commands, strict=True)}
-        found |= {name: CageKeys.of(role.get(CAGE, {})) for name, role in self.roles.items()}
+        found |= {name: cage_in(role) for name, role in self.roles.items()}
         return {name: keys.named_words for name, keys in found.items() if keys.named_words}
 
 
@@ -183,7 +183,7 @@ def command_files(command: CheckoutCommand, prefix: str = "in") -> dict[str, Pat
 
 def command_params(command: CheckoutCommand) -> dict[str, Any]:
     """The words of a command that its result depends on."""
-    cage = command.cage.recipe
+    cage = command.cage.recipe()
     return {**command.words, "env": dict(command.env), "pass": [*command.passed], **({CAGE: cage} if cage else {})}
 
 

@@ -45,6 +45,9 @@ keys      all by keyboard */
 
   const byId = (id) => document.getElementById(id);
   const button = (words, press, more = {}) => node("button", { type: "button", click: press, ...more }, words);
+  const mute = (words, more = {}) => node("span", { "aria-hidden": "true", ...more }, words);
+  const fill = () => node("span", { class: "fill" });
+  const quiet = (words, press, label = null) => button(words, press, { class: "quiet", "aria-label": label });
   const hidden = (words) => node("span", { class: "unseen" }, words);
   const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
   const two = (number) => `${number}`.padStart(2, "0");
@@ -71,6 +74,7 @@ keys      all by keyboard */
   const run = { projection: null, details: new Map(), packed: null };
   const place = { item: "", view: "", tables: new Map() };
   const tables = new Map(); // by the names of their blocks: a Table each, of those that are drawn
+  const drawn = new Map(); // by their names: the blocks that stand there
   let active = ""; // the table that keys move in
 
   const blockOf = (name) => run.projection.blocks.find((block) => block.name === name);
@@ -95,7 +99,8 @@ keys      all by keyboard */
     const chunk = run.packed && run.packed.chunk_of[item];
     if (chunk === undefined || chunk === null) return null;
     const unpacked = await unpack(data.packed[chunk]);
-    unpacked.items.forEach((name, at) => run.details.set(name, unpacked.columns.map((blocks) => blocks[at]).filter(Boolean)));
+    const blocksOf = (at) => unpacked.columns.map((blocks) => blocks[at]).filter(Boolean);
+    unpacked.items.forEach((name, at) => run.details.set(name, blocksOf(at)));
     return run.details.get(item);
   }
 
@@ -147,10 +152,12 @@ keys      all by keyboard */
     for (const link of document.querySelectorAll("nav a")) link.href = linkTo(place.item, link.dataset.view);
   }
 
+  const newSight = () => ({ query: "", statuses: [], sort: null, folded: new Set(), item: "" });
+
   /** How a table is looked at: what is searched for in it, sorted, folded, and where one stands. */
   function sightOf(name) {
     if (!place.tables.has(name)) {
-      place.tables.set(name, { query: "", statuses: [], sort: null, folded: new Set(), item: "" });
+      place.tables.set(name, newSight());
     }
     return place.tables.get(name);
   }
@@ -166,7 +173,12 @@ keys      all by keyboard */
     const head = node("header", {}, heading);
     const card = node(
       scope === "of" ? "section" : "div",
-      { role: scope === "of" ? null : "group", class: `card ${block.is}${isWide(block) ? " wide" : ""}`, "aria-labelledby": heading.id, "data-block": block.name },
+      {
+        role: scope === "of" ? null : "group",
+        class: `card ${block.is}${isWide(block) ? " wide" : ""}`,
+        "aria-labelledby": heading.id,
+        "data-block": block.name,
+      },
       head,
     );
     if (block.sentence) card.append(node("p", { class: "sentence" }, block.sentence));
@@ -177,9 +189,10 @@ keys      all by keyboard */
       reportError(error);
     }
     if (scope === "of") {
-      const whole = place.view === block.name;
-      const link = { class: "grow", href: linkTo(place.item, whole ? "" : block.name), "data-view": whole ? "" : block.name };
-      head.append(node("a", link, node("span", { "aria-hidden": "true" }, whole ? "⤡" : "⤢"), hidden(whole ? "all blocks" : `${block.title} alone`)));
+      drawn.set(block.name, block);
+      const [view, sign, words] = place.view === block.name ? ["", "⤡", "all blocks"] : [block.name, "⤢", `${block.title} alone`];
+      const link = { class: "grow", href: linkTo(place.item, view), "data-view": view };
+      head.append(node("a", link, mute(sign), hidden(words)));
     }
     return card;
   }
@@ -187,8 +200,8 @@ keys      all by keyboard */
   function isWide(block) {
     if (block.is === "heat") return block.columns.length > ROOMY;
     if (block.is !== "table") return false;
-    const letters = ({ title }, at) => block.rows.reduce((most, row) => Math.max(most, (row.cells[at] || "").length), title.length);
-    const columns = block.columns.map((column, at) => Math.min(56, letters(column, at) + 3));
+    const longest = (at, least) => block.rows.reduce((most, row) => Math.max(most, (row.cells[at] || "").length), least);
+    const columns = block.columns.map(({ title }, at) => Math.min(56, longest(at, title.length) + 3));
     return block.rows.some((row) => row.depth) || columns.reduce((sum, each) => sum + each, 0) > WIDE;
   }
 
@@ -202,15 +215,15 @@ keys      all by keyboard */
 
   function statusChip(status) {
     if (!status) return "";
-    return node("span", { class: `status ${status}` }, node("span", { "aria-hidden": "true" }, SIGNS[status] || "?"), ` ${status}`);
+    return node("span", { class: `status ${status}` }, mute(SIGNS[status] || "?"), ` ${status}`);
   }
 
   /** What stands behind a title: the unit, and which direction is better. */
   function unitNote({ unit, better }) {
-    const arrow = { higher: "↑", lower: "↓" }[better];
+    const [arrow, words] = [{ higher: "↑", lower: "↓" }[better], `${better} is better`];
     return [
       unit && node("span", { class: "unit" }, ` ${unit}`),
-      arrow && node("span", { class: "better", title: `${better} is better` }, ` ${arrow}`, hidden(` ${better} is better`)),
+      arrow && node("span", { class: "better", title: words }, ` ${arrow}`, hidden(` ${words}`)),
     ];
   }
 
@@ -263,7 +276,8 @@ keys      all by keyboard */
       const from = body.rows.length;
       for (const row of block.rows.slice(from, from + rows)) {
         const name = row.item ? itemLink(row.item, row.title) : row.title;
-        body.append(node("tr", {}, node("th", { scope: "row" }, name), row.values.map((value) => (Number.isFinite(value) ? heatCell(value, paint(value), words(value), block) : missingCell()))));
+        const cell = (value) => (Number.isFinite(value) ? heatCell(paint(value), words(value), block) : missingCell());
+        body.append(node("tr", {}, node("th", { scope: "row" }, name), row.values.map(cell)));
       }
       rest.hidden = body.rows.length >= block.rows.length;
       rest.textContent = `${body.rows.length} of ${plural(block.rows.length, "row")}; show more`;
@@ -271,7 +285,8 @@ keys      all by keyboard */
     const rest = button("", more, { class: "more" });
     more();
     const corner = node("td", {}, unitNote(block));
-    const head = node("thead", {}, node("tr", {}, corner, block.columns.map((name) => node("th", { scope: "col" }, name))));
+    const titles = block.columns.map((name) => node("th", { scope: "col" }, name));
+    const head = node("thead", {}, node("tr", {}, corner, titles));
     const table = node("table", { class: block.columns.length > ROOMY ? "heat small" : "heat" }, head, body);
     return node("div", {}, scrollBox(block.title, table), rest, heatLegend(values, words, block));
   }
@@ -282,7 +297,8 @@ keys      all by keyboard */
     const digits = 2 - Math.floor(Math.log10(largest || 1));
     const sign = Number.isFinite(centre) ? (value) => (value > 0 ? "+" : "") : () => "";
     if (digits > 6 || digits < -3) return (value) => sign(value) + value.toExponential(1);
-    return (value) => sign(value) + (value === 0 ? "0" : value.toFixed(Math.max(0, digits)).replace(/^-(?=[0.]*$)/, ""));
+    const fixed = (value) => value.toFixed(Math.max(0, digits)).replace(/^-(?=[0.]*$)/, "");
+    return (value) => (value === 0 ? "0" : sign(value) + fixed(value));
   }
 
   /** How far a number is from the centre, -1 the worst to 1 the best; without a centre, 0 the lowest to 1. */
@@ -295,12 +311,12 @@ keys      all by keyboard */
   }
 
   function missingCell() {
-    return node("td", { class: "missing", title: "not measured" }, node("span", { "aria-hidden": "true" }, "-"), hidden("not measured"));
+    return node("td", { class: "missing", title: "not measured" }, mute("-"), hidden("not measured"));
   }
 
-  function heatCell(value, part, whole, block) {
+  function heatCell(part, whole, block) {
     const brief = part > 0 ? "+" : part < 0 ? "−" : "0";
-    const words = block.columns.length > ROOMY ? [node("span", { "aria-hidden": "true" }, brief), hidden(whole)] : whole;
+    const words = block.columns.length > ROOMY ? [mute(brief), hidden(whole)] : whole;
     const cell = node("td", { class: part < 0 ? "worse" : "good", title: `${whole} ${block.unit}`.trim() }, words);
     cell.style.setProperty("--part", `${Math.round(Math.min(1, Math.abs(part)) * 58)}%`);
     return cell;
@@ -313,7 +329,8 @@ keys      all by keyboard */
       node("span", { class: "sample worse" }), better ? ` worse than ${centre} ` : ` below ${centre} `,
       node("span", { class: "sample good" }), better ? ` better (${better} is) ` : " above ",
     ];
-    return node("p", { class: "legend" }, sides || "", node("span", { class: "sample missing" }), " not measured ", `· ${ends[0]} to ${ends[1]} ${unit}`);
+    const missing = [node("span", { class: "sample missing" }), " not measured "];
+    return node("p", { class: "legend" }, sides || "", missing, `· ${ends[0]} to ${ends[1]} ${unit}`);
   }
 
   const MOST_LINES = 400; // of a code at first
@@ -325,7 +342,7 @@ keys      all by keyboard */
     const shown = { lines: 0, old: 0, new: 0 };
     const more = () => {
       const part = lines.slice(shown.lines, shown.lines + (shown.lines ? 5000 : MOST_LINES));
-      text.append(...part.map((line) => (block.look === "diff" ? diffLine(line, shown) : node("span", {}, `${line}\n`))));
+      text.append(...part.map(block.look === "diff" ? (line) => diffLine(line, shown) : (line) => node("span", {}, `${line}\n`)));
       shown.lines += part.length;
       rest.hidden = shown.lines >= lines.length;
       rest.textContent = `${shown.lines} of ${plural(lines.length, "line")}; show more`;
@@ -348,21 +365,22 @@ keys      all by keyboard */
     const isHead = /^(diff |index |--- |\+\+\+ |new file|deleted file|similarity|rename )/.test(line);
     if (/^diff /.test(line)) [at.old, at.new] = [0, 0];
     const look = hunk ? "hunk" : isHead ? "head" : { "+": "add", "-": "del" }[line[0]] || "";
-    const numbers = [look !== "add" && at.old ? at.old : "", look !== "del" && at.new ? at.new : ""];
+    const [old, other] = [look !== "add" && at.old ? at.old : "", look !== "del" && at.new ? at.new : ""];
     const counted = (look === "" || look === "add" || look === "del") && (at.old || at.new);
     if (counted && look !== "add") at.old += 1;
     if (counted && look !== "del") at.new += 1;
-    return node("span", { class: look, "data-old": counted ? numbers[0] : "", "data-new": counted ? numbers[1] : "" }, `${line}\n`);
+    return node("span", { class: look, "data-old": counted ? old : "", "data-new": counted ? other : "" }, `${line}\n`);
   }
 
   function copyButton(text, label) {
     const press = async (event) => {
       const pressed = event.currentTarget;
-      pressed.textContent = await navigator.clipboard.writeText(visible(text)).then(() => "copied", () => "not allowed");
+      const copied = navigator.clipboard.writeText(visible(text));
+      pressed.textContent = await copied.then(() => "copied", () => "not allowed");
       say(pressed.textContent);
       setTimeout(() => (pressed.textContent = "copy"), 1500);
     };
-    return button("copy", press, { class: "quiet", "aria-label": label });
+    return quiet("copy", press, label);
   }
 
   /** A box that scrolls what is too wide for it, by keyboard too. */
@@ -387,17 +405,21 @@ keys      all by keyboard */
   class Table {
     constructor(block, scope) {
       this.scope = scope;
-      this.sight = scope === "of" ? sightOf(block.name) : { query: "", statuses: [], sort: null, folded: new Set(), item: "" };
+      this.sight = scope === "of" ? sightOf(block.name) : newSight();
       this.count = node("span", { class: "count" });
       this.none = node("p", { class: "empty", hidden: true }, "No row is like that.");
       this.body = node("tbody");
       this.fresh = new Set();
+      this.spaces = [0, 1].map(() => node("tr", { class: "space", "aria-hidden": "true" }));
       this.take(block);
       const hasItems = block.rows.some((row) => row.item);
       const role = this.isTree ? "treegrid" : hasItems ? "grid" : null;
       this.head = node("thead");
-      this.table = node("table", { role, "aria-labelledby": `${scope}-${block.name}` }, this.columnWidths(), this.head, this.body);
-      this.box = hasItems ? node("div", { class: "scroll rows" }, this.table) : scrollBox(block.title, this.table);
+      const parts = [this.columnWidths(), this.head, this.body];
+      this.table = node("table", { role, "aria-labelledby": `${scope}-${block.name}` }, parts);
+      this.table.classList.toggle("long", this.isLong);
+      const box = () => node("div", { class: "scroll rows", tabindex: "-1" }, this.table);
+      this.box = hasItems ? box() : scrollBox(block.title, this.table);
       this.tools = this.makeTools();
       this.drawHead();
       this.box.addEventListener("scroll", () => this.queue(), { passive: true });
@@ -409,8 +431,9 @@ keys      all by keyboard */
 
     /** Take the rows of the block, which may be a later one than before. */
     take(block) {
-      const before = this.block && new Map(this.block.rows.map((row) => [row.item, row]));
-      if (before) this.fresh = new Set(block.rows.filter((row) => row.item && before.get(row.item) !== row).map((row) => row.item));
+      const before = this.block && new Set(this.block.rows);
+      const isFresh = (row) => before && row.item && !before.has(row);
+      this.fresh = new Set(block.rows.filter(isFresh).map((row) => row.item));
       this.block = block;
       this.isTree = block.rows.some((row) => row.depth);
       this.isLong = block.rows.length > MOST_ROWS;
@@ -429,7 +452,8 @@ keys      all by keyboard */
 
     update(block) {
       this.take(block);
-      this.box.querySelector("colgroup")?.replaceWith(this.columnWidths());
+      this.table.classList.toggle("long", this.isLong);
+      this.table.querySelector("colgroup").replaceWith(this.columnWidths());
       this.drawChips();
       this.arrange();
     }
@@ -455,7 +479,7 @@ keys      all by keyboard */
       });
       this.places = new Map(this.shown.map((at, position) => [at, position]));
       const found = fits ? fits.size : rows.length;
-      this.count.textContent = fits ? `${found.toLocaleString("en")} of ${plural(rows.length, "row")}` : plural(rows.length, "row");
+      this.count.textContent = `${fits ? `${found.toLocaleString("en")} of ` : ""}${plural(rows.length, "row")}`;
       this.none.hidden = this.shown.length > 0;
       this.table.setAttribute("aria-rowcount", this.shown.length + 1);
       this.drawRows(true);
@@ -468,7 +492,8 @@ keys      all by keyboard */
       return new Set(
         all.filter((at) => {
           const { status } = this.block.rows[at];
-          return (!statuses.length || statuses.includes(status)) && words.every((word) => this.texts[at].includes(word));
+          const isAsked = !statuses.length || statuses.includes(status);
+          return isAsked && words.every((word) => this.texts[at].includes(word));
         }),
       );
     }
@@ -476,7 +501,8 @@ keys      all by keyboard */
     /** All rows, sorted among those of the same parent; what is missing stands last, whichever way. */
     sortedRows({ column, down }) {
       const isNumber = this.block.columns[column]?.is_number;
-      const keys = this.block.rows.map((row) => (isNumber ? numberOf(row.cells[column] || "") : row.cells[column] || ""));
+      const texts = this.block.rows.map((row) => row.cells[column] || "");
+      const keys = isNumber ? texts.map(numberOf) : texts;
       const sign = down ? -1 : 1;
       const compare = (a, b) => {
         if (!isNumber) return sign * keys[a].localeCompare(keys[b], "en", { numeric: true }) || a - b;
@@ -522,13 +548,16 @@ keys      all by keyboard */
       const { sort } = this.sight;
       const cells = this.block.columns.map((column, at) => {
         const isSorted = sort && sort.column === at;
-        const next = () => this.look({ sort: !isSorted ? { column: at, down: column.better === "higher" } : sort.down === (column.better === "higher") ? { column: at, down: !sort.down } : null });
-        const arrow = node("span", { class: "arrow", "aria-hidden": "true" }, isSorted ? (sort.down ? "▾" : "▴") : "");
-        return node(
-          "th",
-          { scope: "col", class: column.is_number ? "number" : null, "aria-sort": isSorted ? (sort.down ? "descending" : "ascending") : null },
-          button([node("span", {}, column.title, unitNote(column)), arrow], next, { class: "sort", title: `sort by ${column.title}` }),
-        );
+        const isDown = isSorted && sort.down;
+        // the better ones first, then the worse ones, then as it was
+        const first = column.better === "higher";
+        const next = !isSorted ? { column: at, down: first } : isDown === first ? { column: at, down: !first } : null;
+        const arrow = mute(isSorted ? (isDown ? "▾" : "▴") : "", { class: "arrow" });
+        const words = [node("span", {}, column.title, unitNote(column)), arrow];
+        const more = { class: "sort", title: `sort by ${column.title}` };
+        const order = isSorted ? (isDown ? "descending" : "ascending") : null;
+        const look = { scope: "col", class: column.is_number ? "number" : null, "aria-sort": order };
+        return node("th", look, button(words, () => this.look({ sort: next }), more));
       });
       if (this.hasStatus) cells.splice(1, 0, node("th", { scope: "col" }, "status"));
       this.head.replaceChildren(node("tr", {}, cells));
@@ -543,31 +572,43 @@ keys      all by keyboard */
       });
     }
 
-    /** Draw the rows that are in view; of a short table all. */
+    /** Draw the rows that are in view, of a short table all; those that stand there stay, unless `all` are others. */
     drawRows(all) {
-      const count = this.shown.length;
-      const high = this.rowHeight;
-      const top = Math.max(0, Math.floor(this.box.scrollTop / high) - BEYOND);
-      const end = Math.ceil((this.box.scrollTop + (this.box.clientHeight || 700)) / high) + BEYOND;
-      const [from, to] = this.isLong && !this.isPrinted ? [Math.min(top, Math.max(0, count - 1)), Math.min(count, end)] : [0, this.isPrinted ? Math.min(count, MOST_PRINTED) : count];
+      const [from, to] = this.rowsInView();
       if (!all && from === this.from && to === this.to) return;
-      [this.from, this.to] = [from, to];
       const hadFocus = this.body.contains(document.activeElement);
-      const drawn = this.shown.slice(from, to).map((at, position) => this.drawRow(at, from + position));
-      const spaces = [from, this.isPrinted ? 0 : count - to].map((rows) => this.space(rows * high));
-      this.body.replaceChildren(...spaces.slice(0, 1), ...drawn, ...spaces.slice(1));
-      if (hadFocus) (this.rowElement(this.sight.item) || this.box).focus({ preventScroll: true });
+      this.start = Math.max(0, this.cursor); // where the tab key comes to
+      const draw = (first, end) => this.shown.slice(first, end).map((at, place) => this.drawRow(at, first + place));
+      if (all || to <= this.from || from >= this.to) {
+        this.body.replaceChildren(this.spaces[0], ...draw(from, to), this.spaces[1]);
+      } else {
+        for (let place = this.from; place < from; place += 1) this.spaces[0].nextSibling.remove();
+        for (let place = this.to; place > to; place -= 1) this.spaces[1].previousSibling.remove();
+        this.spaces[0].after(...draw(from, this.from));
+        this.spaces[1].before(...draw(this.to, to));
+      }
+      [this.from, this.to] = [from, to];
+      this.spaces[0].style.height = `${from * this.rowHeight}px`;
+      this.spaces[1].style.height = `${this.isPrinted ? 0 : (this.shown.length - to) * this.rowHeight}px`;
+      this.spaces[0].hidden = !from;
+      this.spaces[1].hidden = this.isPrinted || to >= this.shown.length;
+      const isLost = hadFocus && !this.body.contains(document.activeElement);
+      if (isLost) (this.rowElement(this.sight.item) || this.box).focus({ preventScroll: true });
+    }
+
+    /** The first row to draw, and the one after the last. */
+    rowsInView() {
+      const count = this.shown.length;
+      if (this.isPrinted) return [0, Math.min(count, MOST_PRINTED)];
+      if (!this.isLong) return [0, count];
+      const { scrollTop, clientHeight } = this.box;
+      const first = Math.floor(scrollTop / this.rowHeight) - BEYOND;
+      const end = Math.ceil((scrollTop + (clientHeight || 700)) / this.rowHeight) + BEYOND;
+      return [Math.max(0, Math.min(first, count - 1)), Math.min(count, end)];
     }
 
     get rowHeight() {
       return this.isLong ? 28 : 29;
-    }
-
-    space(height) {
-      if (!height) return "";
-      const row = node("tr", { class: "space", "aria-hidden": "true" });
-      row.style.height = `${height}px`;
-      return row;
     }
 
     keyOf(at) {
@@ -583,7 +624,7 @@ keys      all by keyboard */
       if (this.hasStatus) cells.unshift(node("td", { class: "state" }, statusChip(row.status)));
       const isFolded = this.sight.folded.has(key);
       const hasChildren = this.isTree && this.isParent.has(at);
-      const fold = this.isTree && node("span", { class: "fold", "aria-hidden": "true" }, hasChildren ? (isFolded ? "▸" : "▾") : "");
+      const fold = this.isTree && mute(hasChildren ? (isFolded ? "▸" : "▾") : "", { class: "fold" });
       const name = row.item ? itemLink(row.item, first, { tabindex: "-1" }) : node("span", {}, first);
       const start = node("td", { class: "first", title: this.isLong ? first : null }, fold, name);
       if (row.depth) start.style.paddingInlineStart = `${row.depth * 1.1 + 0.5}em`;
@@ -595,7 +636,7 @@ keys      all by keyboard */
           class: classes.filter(Boolean).join(" ") || null,
           "data-key": key,
           "data-at": at,
-          tabindex: hasRole ? (this.isCursor(at, position) ? "0" : "-1") : null,
+          tabindex: hasRole ? (position === this.start ? "0" : "-1") : null,
           "aria-rowindex": this.isLong ? position + 2 : null,
           "aria-level": this.isTree ? row.depth + 1 : null,
           "aria-expanded": hasChildren ? `${!isFolded}` : null,
@@ -609,12 +650,8 @@ keys      all by keyboard */
     drawCell(cell, column) {
       const isMissing = cell === "-" || cell === "";
       const classes = [this.block.columns[column]?.is_number && "number", isMissing && "missing-text"];
-      return node("td", { class: classes.filter(Boolean).join(" ") || null, title: this.isLong && cell.length > 20 ? cell : null }, cell);
-    }
-
-    isCursor(at, position) {
-      const known = this.sight.item && this.shown.some((each) => this.keyOf(each) === this.sight.item);
-      return known ? this.keyOf(at) === this.sight.item : position === 0;
+      const title = this.isLong && cell.length > 20 ? cell : null;
+      return node("td", { class: classes.filter(Boolean).join(" ") || null, title }, cell);
     }
 
     rowElement(key) {
@@ -634,8 +671,8 @@ keys      all by keyboard */
       this.chips = node("span", { class: "chips", role: "group", "aria-label": `Statuses of ${title}` });
       tools.append(this.search, this.chips);
       if (this.isTree) {
-        tools.append(button("fold", () => this.foldAll(true), { class: "quiet", "aria-label": `Fold ${title}` }));
-        tools.append(button("unfold", () => this.foldAll(false), { class: "quiet", "aria-label": `Unfold ${title}` }));
+        tools.append(quiet("fold", () => this.foldAll(true), `Fold ${title}`));
+        tools.append(quiet("unfold", () => this.foldAll(false), `Unfold ${title}`));
       }
       this.drawChips();
       return tools;
@@ -671,7 +708,8 @@ keys      all by keyboard */
     }
 
     foldAll(isFolded) {
-      this.sight.folded = new Set(isFolded ? [...this.isParent].filter((at) => at >= 0).map((at) => this.keyOf(at)) : []);
+      const parents = [...this.isParent].filter((at) => at >= 0);
+      this.sight.folded = new Set(isFolded ? parents.map((at) => this.keyOf(at)) : []);
       this.arrange();
     }
 
@@ -719,15 +757,15 @@ keys      all by keyboard */
       this.body.querySelector('tr[tabindex="0"]')?.setAttribute("tabindex", "-1");
       row?.setAttribute("tabindex", "0");
       if (focus) row?.focus({ preventScroll: true });
-      if (!this.isLong) row?.scrollIntoView({ block: "nearest" });
+      if (focus) row?.scrollIntoView({ block: "nearest" });
       return this.block.rows[at].item;
     }
 
+    /** Scroll the table, and nothing around it, to a row. */
     reveal(position) {
-      const high = this.rowHeight;
-      if (!this.isLong) return;
-      const [head, seen] = [this.head.offsetHeight, this.box.clientHeight];
-      const [above, below] = [position * high, (position + 1) * high + head - seen];
+      const row = this.isLong ? null : this.body.querySelectorAll("tr[data-at]")[position];
+      const above = this.isLong ? position * this.rowHeight : row.offsetTop - this.head.offsetHeight;
+      const below = above + (row ? row.offsetHeight : this.rowHeight) + this.head.offsetHeight - this.box.clientHeight;
       if (this.box.scrollTop > above) this.box.scrollTop = above;
       else if (this.box.scrollTop < below) this.box.scrollTop = below;
       this.drawRows(false);
@@ -796,18 +834,23 @@ keys      all by keyboard */
     const facts = node("dl", { class: "facts" });
     found?.block.columns.forEach((column, at) => {
       const cell = found.row.cells[at];
-      if (at && cell) facts.append(node("div", {}, node("dt", {}, column.title, unitNote(column)), node("dd", {}, cell)));
+      const title = node("dt", {}, column.title, unitNote(column));
+      if (at && cell) facts.append(node("div", {}, title, node("dd", {}, cell)));
     });
     const body = node("div", { class: "blocks", "aria-busy": "true" });
     const heading = node("h2", { id: "drawer-title" }, found ? found.row.cells[0] : item);
-    const step = (by) => button(by < 0 ? "↑" : "↓", () => moveOpen(by), { class: "quiet", "aria-label": by < 0 ? "Previous item" : "Next item" });
-    const bar = node("header", {}, heading, statusChip(found?.row.status), node("span", { class: "fill" }), step(-1), step(1), copyButton(location.href, "Copy a link to this"), button("close", close, { class: "quiet" }));
+    const tools = [
+      quiet("↑", () => moveOpen(-1), "Previous item"), quiet("↓", () => moveOpen(1), "Next item"),
+      copyButton(location.href, "Copy a link to this"), quiet("close", close),
+    ];
+    const bar = node("header", {}, heading, statusChip(found?.row.status), fill(), tools);
     const scrolled = drawer.dataset.item === item ? drawer.scrollTop : 0;
     drawer.dataset.item = item;
+    const hadFocus = drawer.contains(document.activeElement);
     drawer.replaceChildren(bar, facts, body);
     drawer.hidden = false;
     document.documentElement.classList.add("drawn");
-    if (focus) drawer.focus({ preventScroll: true });
+    if (focus || hadFocus) drawer.focus({ preventScroll: true });
     say(`${item}${found?.row.status ? `, ${found.row.status}` : ""}`);
     const drawn = await detailBlocks(item, found);
     if (place.item !== item) return; // another one was opened meanwhile
@@ -828,7 +871,8 @@ keys      all by keyboard */
     if (blocks?.length) return blocks.map((block) => drawBlock(block, "in"));
     if (blocks) return words("Nothing more is recorded of it.");
     const lies = run.packed?.left_out[item];
-    if (lies) return [...words(run.packed.note), node("ul", {}, lies.map((path) => node("li", {}, node("code", {}, path))))];
+    const paths = (lies || []).map((path) => node("li", {}, node("code", {}, path)));
+    if (lies) return [...words(run.packed.note), node("ul", {}, paths)];
     return words(found ? "Nothing more is recorded of it." : `There is no '${item}' in this run.`);
   }
 
@@ -838,26 +882,33 @@ keys      all by keyboard */
     const { run: name, kind, headline, state, command, at, figures, meaning } = run.projection;
     document.title = `${visible(name)}: ${state.word}`;
     const since = state.since ? ` since ${timeText(state.since)}` : "";
+    const badge = node("span", { class: `run-state ${state.word}`, title: `${state.why}${since}` }, state.word);
+    const tools = [fill(), steering(), themeButton(), quiet("?", showHelp, "Keys")];
+    const when = at ? ` · as of ${timeText(at)}` : "";
     byId("top").replaceChildren(
-      node("div", { class: "title" },
-        node("h1", {}, name), node("span", { class: "kind" }, kind),
-        node("span", { class: `run-state ${state.word}`, title: `${state.why}${since}` }, state.word),
-        node("span", { class: "fill" }), steering(), themeButton(), button("?", showHelp, { class: "quiet", "aria-label": "Keys" })),
+      node("div", { class: "title" }, node("h1", {}, name), node("span", { class: "kind" }, kind), badge, tools),
       node("p", { class: "headline" }, headline),
-      node("p", { class: "why" }, state.why, since, at ? ` · as of ${timeText(at)}` : "", node("span", { id: "link-state" })),
+      node("p", { class: "why" }, state.why, since, when, node("span", { id: "link-state" })),
     );
-    if (command) byId("top").append(node("p", { class: "command" }, node("code", {}, command), copyButton(command, "Copy the command")));
-    byId("figures").replaceChildren(...figures.map((figure) =>
-      node("div", { class: "figure" }, node("dt", {}, figure.name, unitNote({ unit: "", better: figure.better })), node("dd", { class: figure.text.length > 14 ? "long" : null }, figure.text), figure.note && node("dd", { class: "note" }, figure.note))));
+    const copy = copyButton(command, "Copy the command");
+    if (command) byId("top").append(node("p", { class: "command" }, node("code", {}, command), copy));
+    byId("figures").replaceChildren(...figures.map(drawFigure));
     byId("meaning").hidden = !meaning;
     byId("meaning").replaceChildren(node("h2", {}, "What it means"), drawText({ text: meaning || "" }));
     showLink();
   }
 
+  function drawFigure({ name, text, better, note }) {
+    const title = node("dt", {}, name, unitNote({ better }));
+    const value = node("dd", { class: text.length > 14 ? "long" : null }, text);
+    return node("div", { class: "figure" }, title, value, note && node("dd", { class: "note" }, note));
+  }
+
   function drawNav() {
     const links = [["", "All"], ...run.projection.blocks.map((block) => [block.name, block.title])];
-    byId("views").replaceChildren(...links.map(([view, title]) =>
-      node("a", { href: linkTo(place.item, view), "data-view": view, "aria-current": place.view === view ? "page" : null }, title)));
+    const look = (view) => ({ href: linkTo(place.item, view), "data-view": view });
+    const current = (view) => ({ "aria-current": place.view === view ? "page" : null });
+    byId("views").replaceChildren(...links.map(([view, title]) => node("a", { ...look(view), ...current(view) }, title)));
   }
 
   const nextTask = () => new Promise((resolve) => setTimeout(resolve));
@@ -869,6 +920,7 @@ keys      all by keyboard */
     const shown = blocks.filter((block) => !place.view || block.name === place.view);
     const turn = (drawBlocks.turn = {});
     tables.clear();
+    drawn.clear();
     byId("blocks").classList.toggle("alone", Boolean(place.view));
     drawNav();
     const cards = [];
@@ -891,27 +943,37 @@ keys      all by keyboard */
     if (position >= 0 && table.sight.item !== place.item) table.go(position, false);
   }
 
-  /** Take another projection, and draw what is different in it. */
+  /** Take another projection, and draw what is different in it from what stands there. */
   async function take(projection) {
     const before = run.projection;
     run.projection = projection;
+    run.details.clear();
     drawHeader();
+    const rowIn = ({ blocks }) =>
+      JSON.stringify(blocks.flatMap((block) => block.rows || []).find((row) => row.item === place.item));
+    if (place.item && rowIn(before) !== rowIn(projection)) drawDrawer(false);
     const names = (of) => of.blocks.map((block) => block.name).join();
     if (names(before) !== names(projection)) return drawBlocks();
+    const turn = (drawBlocks.turn = {});
     for (const block of projection.blocks) {
-      const old = before.blocks.find((each) => each.name === block.name);
       const card = document.querySelector(`#blocks [data-block="${CSS.escape(block.name)}"]`);
-      if (old === block || !card) continue;
+      if (!card || drawn.get(block.name) === block) continue;
       await nextTask();
-      const table = tables.get(block.name);
-      const isSame = (key) => JSON.stringify(old[key]) === JSON.stringify(block[key]);
-      if (table && block.rows.length && isSame("columns") && isSame("sentence") && isSame("title") && table.hasStatus === block.rows.some((row) => row.status)) table.update(block);
-      else card.replaceWith(drawBlock(block, "of"));
+      if (drawBlocks.turn !== turn) return undefined; // there is a later one, which draws this too
+      if (!updateTable(block)) card.replaceWith(drawBlock(block, "of"));
     }
-    const [was, is] = [before, projection].map((of) => of.blocks.flatMap((block) => block.rows || []).find((row) => row.item && row.item === place.item));
-    run.details.clear();
-    if (place.item && was !== is) drawDrawer(false);
     return undefined;
+  }
+
+  /** Put other rows into a table that stands there, if it is like that one in all else. */
+  function updateTable(block) {
+    const [table, old] = [tables.get(block.name), drawn.get(block.name)];
+    const hasStatus = (rows) => rows.some((row) => row.status);
+    const rest = ({ rows, ...others }) => JSON.stringify([others, hasStatus(rows), rows.some((row) => row.depth)]);
+    if (!table || !block.rows.length || rest(old) !== rest(block)) return false;
+    table.update(block);
+    drawn.set(block.name, block);
+    return true;
   }
 
   // --- Theme: that of the system, until somebody chooses.
@@ -936,7 +998,8 @@ keys      all by keyboard */
   // --- Live: events of the server, or asking it every few seconds.
 
   const POLL = 5000;
-  const link = { word: "", token: "" };
+  const LOST = "connection lost; this is the last that was heard";
+  const link = { word: "", token: "", version: 0 };
 
   function showLink() {
     const shown = byId("link-state");
@@ -950,34 +1013,45 @@ keys      all by keyboard */
     return answer.json();
   }
 
+  function setLink(word) {
+    link.word = word;
+    showLink();
+  }
+
+  const TAKERS = {
+    projection: (data) => take(data),
+    delta: (data) => take(applyDelta(run.projection, data)),
+  };
+
   function follow() {
     const source = new EventSource(`${data.live.base}/events`);
-    const setLink = (word) => {
-      link.word = word;
-      showLink();
-    };
+    for (const [name, taker] of Object.entries(TAKERS)) {
+      source.addEventListener(name, (event) => {
+        link.version = event.lastEventId || link.version;
+        setLink("");
+        taker(JSON.parse(event.data));
+      });
+    }
+    source.addEventListener("problem", (event) => setLink(`its records cannot be read: ${JSON.parse(event.data)}`));
     source.addEventListener("open", () => setLink(""));
-    source.addEventListener("projection", (event) => take(JSON.parse(event.data)));
-    source.addEventListener("delta", (event) => take(applyDelta(run.projection, JSON.parse(event.data))));
-    source.addEventListener("done", () => {
-      source.close();
-      setLink("");
-    });
     source.addEventListener("error", () => {
-      setLink("connection lost; this is the last that was heard");
-      if (source.readyState === EventSource.CLOSED) poll(setLink);
+      setLink(LOST);
+      if (source.readyState === EventSource.CLOSED) poll();
     });
   }
 
   /** Ask again and again, where events do not come through. */
-  async function poll(setLink) {
+  async function poll() {
     try {
-      await take(await ask(""));
+      for (const { event, version, data: told } of await ask(`?since=${link.version}`)) {
+        link.version = version;
+        TAKERS[event](told);
+      }
       setLink("asked every 5 s");
     } catch (error) {
-      setLink(`connection lost (${error.message}); this is the last that was heard`);
+      setLink(`${LOST} (${error.message})`);
     }
-    setTimeout(() => poll(setLink), POLL);
+    setTimeout(poll, POLL);
   }
 
   /** A button that shows what is added to a log, as long as it is pressed. */
@@ -1005,30 +1079,36 @@ keys      all by keyboard */
   // --- Steering, by who has the token.
 
   function steering() {
-    const can = data.live?.can || [];
-    const isPaused = run.projection.state.word === "paused";
+    const can = link.token ? data.live?.can || [] : [];
+    const { word } = run.projection.state;
     const made = node("span", { class: "steer" });
-    if (can.includes("pause") && !isPaused) made.append(button("pause", () => steer("pause", {})));
-    if (can.includes("resume") && isPaused) made.append(button("resume", () => steer("resume", {})));
-    if (can.includes("idea")) made.append(button("idea…", () => askWords("idea", "Drop in an idea", "where", "Depth or node, if it matters")));
-    if (can.includes("answer")) made.append(button("answer…", () => askWords("answer", "Answer for a role", "slot", "Slot, such as d0.n0.i2")));
+    const offer = (what, isOffered, words, press) => {
+      if (can.includes(what) && isOffered) made.append(button(words, press));
+    };
+    offer("pause", word === "live", "pause", () => steer("pause", {}));
+    offer("resume", word === "paused", "resume", () => steer("resume", {}));
+    const isOpen = word !== "done";
+    offer("idea", isOpen, "idea…", () => askWords("idea", "Drop in an idea", "where", "Depth or node, if it matters"));
+    offer("answer", isOpen, "answer…", () => askWords("answer", "Answer for a role", "slot", "Slot, such as d0.n0.i2"));
     return made;
   }
 
   async function steer(what, words) {
     try {
-      const answer = await ask(`/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(words) });
+      const headers = { "Content-Type": "application/json" };
+      const answer = await ask(`/${what}`, { method: "POST", headers, body: JSON.stringify(words) });
       notice(answer.said || `${what}: done`);
       return true;
     } catch (error) {
-      notice(`${what}: ${error.message}`);
+      notice(error.message);
       return false;
     }
   }
 
   function notice(words) {
-    byId("notice").replaceChildren(node("span", {}, words), button("close", () => (byId("notice").hidden = true), { class: "quiet" }));
-    byId("notice").hidden = false;
+    const box = byId("notice");
+    box.replaceChildren(node("span", {}, words), quiet("close", () => (box.hidden = true)));
+    box.hidden = false;
   }
 
   function askWords(what, title, field, label) {
@@ -1046,20 +1126,23 @@ keys      all by keyboard */
 
   const KEYS = [
     ["j  ↓", "next row"], ["k  ↑", "row before"], ["g  Home", "first row"], ["G  End", "last row"],
-    ["Enter", "open the row's details; in a tree of rows without any, fold it"], ["→  ←", "unfold, fold; go to the row above it"],
-    ["/", "filter the table"], ["Esc", "close what is open"], ["1 … 9, 0", "a block alone, and all"], ["[  ]", "table before, next table"],
+    ["Enter", "open the row's details; in a tree of rows without any, fold it"],
+    ["→  ←", "unfold, fold; go to the row above it"], ["/", "filter the table"], ["Esc", "close what is open"],
+    ["1 … 9, 0", "a block alone, and all"], ["[  ]", "table before, next table"],
     ["t", "theme: of the system, light, dark"], ["?", "these keys"],
   ];
 
   function showDialog(title, inside) {
     const dialog = byId("dialog");
-    dialog.replaceChildren(node("header", {}, node("h2", { id: "dialog-title" }, title), node("span", { class: "fill" }), button("close", () => dialog.close(), { class: "quiet" })), inside);
+    const heading = node("h2", { id: "dialog-title" }, title);
+    dialog.replaceChildren(node("header", {}, heading, fill(), quiet("close", () => dialog.close())), inside);
     if (!dialog.open) dialog.showModal();
   }
 
   function showHelp() {
-    showDialog("Keys", node("dl", { class: "keys" }, KEYS.map(([keys, words]) =>
-      node("div", {}, node("dt", {}, keys.split(/\s{2,}/).map((key) => node("kbd", {}, key))), node("dd", {}, words)))));
+    const boxes = (keys) => keys.split(/\s{2,}/).map((key) => node("kbd", {}, key));
+    const rows = KEYS.map(([keys, words]) => node("div", {}, node("dt", {}, boxes(keys)), node("dd", {}, words)));
+    showDialog("Keys", node("dl", { class: "keys" }, rows));
   }
 
   function activeTable() {
@@ -1138,7 +1221,7 @@ keys      all by keyboard */
   }
 
   function otherTable(by) {
-    const names = [...tables.values()].filter((table) => table.table.hasAttribute("role")).map((table) => table.block.name);
+    const names = [...tables.keys()].filter((name) => tables.get(name).table.hasAttribute("role"));
     const at = names.indexOf(activeTable()?.block.name);
     if (!names.length) return;
     active = names[(at + by + names.length) % names.length];
@@ -1206,7 +1289,8 @@ keys      all by keyboard */
     for (const [item, blocks] of Object.entries(data.details || {})) run.details.set(item, blocks);
     readHash();
     byId("page").replaceChildren(
-      node("header", { id: "top" }), node("dl", { id: "figures" }), node("section", { id: "meaning", "aria-label": "What it means" }),
+      node("header", { id: "top" }), node("dl", { id: "figures" }),
+      node("section", { id: "meaning", "aria-label": "What it means" }),
       node("nav", { id: "views", "aria-label": "Blocks" }), node("div", { id: "blocks" }),
     );
     drawHeader();

@@ -72,11 +72,8 @@ def report_document(
 def content_policy(sources: Sources, is_live: bool = False) -> str:
     """Content security policy of a page: our script and our style, and of a live one its own server."""
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (_script(sources), _style(sources))]
-    connect = " connect-src 'self';" if is_live else ""
-    return (
-        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:;"
-        f"{connect} base-uri 'none'; form-action 'none'"
-    )
+    rules = ["default-src 'none'", f"script-src 'sha256-{hashes[0]}'", f"style-src 'sha256-{hashes[1]}'"]
+    return "; ".join([*rules, "img-src data:", *["connect-src 'self'"] * is_live])
 
 
 # --- Details: how much of each is kept.
@@ -213,7 +210,7 @@ def _style(sources: Sources) -> str:
 
 
 def _html(sources: Sources, projection: Json, data: Mapping[str, Any]) -> str:
-    policy = content_policy(sources, bool(data.get("live")))
+    policy = f"{content_policy(sources, bool(data.get('live')))}; base-uri 'none'; form-action 'none'"
     name = html_text(f"{projection['run']}: {projection['state']['word']}")
     return "".join([
         '<!doctype html>\n<html lang="en" data-theme="auto">\n<head>\n<meta charset="utf-8">\n',
