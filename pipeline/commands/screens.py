@@ -84,13 +84,13 @@ def left_out(report: Report) -> str:
 
 
 def run_report(run: str, most: int) -> Report:
-    """The page of a run as it stands; `most` bytes of it, or with 0 as many as there are."""
+    """The page of a run as it stands, which may go to anybody; `most` bytes of it, or with 0 as many as there are."""
     feed, discretion = RunFeed(run), Discretion(os.environ, os.getcwd())
-    projection = clean_json(feed.now(), discretion)
+    projection = discretion.clean_json(feed.now())
     rows = [row for block in projection["blocks"] for row in block.get("rows", ()) if row.get("item")]
     rows.sort(key=lambda row: row.get("status") not in WINNERS)
     items = dict.fromkeys(row["item"] for row in rows)
-    details = ((item, clean_json(details_of(feed, item), discretion)) for item in items)
+    details = ((item, discretion.clean_json(details_of(feed, item))) for item in items)
     return report_document(page_sources(), projection, details, most)
 
 
@@ -100,15 +100,6 @@ def details_of(feed: RunFeed, item: str) -> list[Json]:
         return feed.details(item)
     except SpecError as error:
         return [as_json(Text("problem", "Its records cannot be read", str(error)))]
-
-
-def clean_json(value: Any, discretion: Discretion) -> Any:
-    """JSON without secrets and without places of this machine: the file may go to anybody."""
-    if isinstance(value, str):
-        return discretion.clean(value)
-    if isinstance(value, list):
-        return [clean_json(each, discretion) for each in value]
-    return {name: clean_json(each, discretion) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 # --- dashboard.
@@ -219,7 +210,8 @@ def replay_show(run: str, params: Mapping[str, Any]) -> int:
     """`coppice replay RUN --show`: a run's recording, or one that is made from its records."""
     check_show_options(params)
     if params["save"]:
-        show, _ = record_run(run, with_details=True)
+        recorded, _ = record_run(run, with_details=True)
+        show = Show(**Discretion(os.environ, os.getcwd()).clean_json(recorded._asdict()))  # it may go to anybody
         size, changes = write_show(params["save"], show), plural(len(show.changes), "change")
         print(f"{changes} of {run} in {duration(show.seconds, 0)}: {params['save']}, {plural(size, 'byte')}")
         return 0
@@ -254,12 +246,12 @@ class RunSteering:
     def __init__(self, run: str) -> None:
         self._run, self._log = run, SteeringLog(run)
 
-    def question(self, projection: Json) -> str:
+    def question(self) -> str:
         if self._log.pause() is not None:
             return f"let {self._run} go on?"
         return f"pause {self._run}, so that what runs ends and nothing that costs is started?"
 
-    def act(self, projection: Json) -> str:
+    def act(self) -> str:
         return (resume_run if self._log.pause() is not None else pause_run)(self._run)
 
 
@@ -269,10 +261,10 @@ class ShowSteering:
     def __init__(self, feed: RecordedFeed) -> None:
         self._feed = feed
 
-    def question(self, projection: Json) -> str:
+    def question(self) -> str:
         return ""
 
-    def act(self, projection: Json) -> str:
+    def act(self) -> str:
         return self._feed.hold()
 
 
