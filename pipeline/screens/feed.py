@@ -211,11 +211,30 @@ class Discretion:
         self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
         home = environ.get("HOME", "").rstrip("/")
         self._places = [(f"{folder.rstrip('/')}/", "")] + [(f"{home}/", "~/")] * bool(home)
+        known = [*(place for place, _ in self._places), *self._secrets.values()]
+        self._in_json = [json.dumps(each)[1:-1] for each in known]
 
     def clean(self, text: str) -> str:
         for place, word in self._places:
             text = text.replace(place, word)
         return redact_text(text, self._secrets) if self._secrets else text
+
+    def clean_json(self, value: Any) -> Any:
+        """JSON of which every text is cleaned."""
+        if isinstance(value, str):
+            return self.clean(value)
+        if isinstance(value, list | tuple):
+            return [self.clean_json(each) for each in value]
+        return {name: self.clean_json(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+    def json_text(self, value: Any) -> str:
+        """Cleaned JSON as text.  Most has nothing to take out, as one look at the whole tells."""
+        text = _json_text(value)
+        return _json_text(self.clean_json(value)) if any(each in text for each in self._in_json) else text
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def frame(facts: Mapping[str, Any], text: str = "") -> bytes:
@@ -275,14 +294,14 @@ class FeedDesk:
             yield self._whole_frame()
         elif change := self.feed.poll():
             self._version += 1
-            text = self._text(change)
+            text = self._discretion.json_text(change)
             self._sent += len(text)
             yield self._state_frame("delta", text)
             if self._sent - self._whole > max(FOLDED_BYTES, self._whole // FOLDED_PART):
                 yield self._whole_frame()
 
     def _whole_frame(self) -> bytes:
-        text = self._text(self.feed.last)
+        text = self._discretion.json_text(self.feed.last)
         self._whole = self._sent = len(text)
         return self._state_frame("projection", text)
 
@@ -295,9 +314,6 @@ class FeedDesk:
     def _state_frame(self, what: str, text: str) -> bytes:
         return frame({"is": what, "version": self._version, "state": self.feed.last["state"]["word"]}, text)
 
-    def _text(self, value: Any) -> str:
-        return self._discretion.clean(json.dumps(value, separators=(",", ":"), allow_nan=False))
-
     def answer(self, question: Mapping[str, Any]) -> None:
         """Answer a question; what is wrong with it goes to whoever asked."""
         facts: Json = {"is": "answer", "id": question["id"], "status": 200}
@@ -306,7 +322,7 @@ class FeedDesk:
                 text, facts["policy"] = self.feed.page()
                 text = self._discretion.clean(text)
             else:
-                text = self._text(_ANSWERS[question["ask"]](self, question))
+                text = self._discretion.json_text(_ANSWERS[question["ask"]](self, question))
         except (SpecError, OSError) as error:
             facts["status"], text = 404, self._discretion.clean(str(error))
         self._send(frame(facts, text))
