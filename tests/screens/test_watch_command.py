@@ -15,7 +15,7 @@ from kit.serving import served
 from kit.terminal import Terminal
 from kit.tree_runs import searched
 
-from pipeline.commands.watch import RunSteering
+from pipeline.commands.screens import RunSteering
 from pipeline.core.projection import Json, apply_delta
 from pipeline.machine.lock import lock_runs
 from pipeline.screens.feed import RunFeed
