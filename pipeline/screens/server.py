@@ -174,7 +174,9 @@ class Dashboard:
 
     async def _page(self, route: Route, request: WebRequest) -> Response:
         run = route.words[0] if route.name == access.RUN_PAGE else self._run
-        if not run:
+        if route.name == access.LIST_PAGE and self._show:
+            raise FeedEnded(f"only the recording of {self._run} is shown here", is_known=True)
+        if not run or route.name == access.LIST_PAGE:
             return page_response(RUN_LIST)
         asked = await (await self._follow(run)).ask("page")
         kind = {"content-type": "text/html; charset=utf-8"}
@@ -288,6 +290,7 @@ _JSON = {**security_headers(), "content-type": "application/json"}
 _HANDLERS: Mapping[str, Callable[[Dashboard, Route, WebRequest], Awaitable[Response]]] = {
     access.PAGE: Dashboard._page,
     access.RUN_PAGE: Dashboard._page,
+    access.LIST_PAGE: Dashboard._page,
     access.SESSION: Dashboard._session,
     access.OPEN_SESSION: Dashboard._open_session,
     access.HEALTH: Dashboard._health,

@@ -68,6 +68,7 @@ keys      all by keyboard */
   const SIGNS = {
     promoted: "▲", proved: "▲", done: "●", passed: "◆", indecisive: "◇", rejected: "▽", failed: "✕", refused: "⊘",
     running: "▶", waiting: "…", queued: "·", skipped: "~", open: "○", stale: "≠", recalled: "↺",
+    measured: "◐",
   };
   const data = JSON.parse(byId("data").textContent);
   const run = { projection: null, details: new Map(), packed: null };
@@ -309,25 +310,65 @@ keys      all by keyboard */
   function drawHeat(block) {
     const values = block.rows.flatMap((row) => row.values).filter(Number.isFinite);
     const [paint, words] = [heatPaint(values, block), heatFormat(values, block)];
+    const labels = briefLabels(block.rows.map((row) => row.title));
     const body = node("tbody");
     const rows = Math.max(10, Math.floor(MOST_CELLS / Math.max(1, block.columns.length)));
     const more = () => {
       const from = body.rows.length;
-      for (const row of block.rows.slice(from, from + rows)) {
-        const name = row.item ? itemLink(row.item, row.title) : row.title;
+      for (const [at, row] of block.rows.slice(from, from + rows).entries()) {
+        const label = labels.brief[from + at];
+        const name = row.item ? itemLink(row.item, label) : label;
         const cell = (value) => (Number.isFinite(value) ? heatCell(paint(value), words(value), block) : missingCell());
-        body.append(node("tr", {}, node("th", { scope: "row" }, name), row.values.map(cell)));
+        body.append(node("tr", {}, node("th", { scope: "row", title: row.title }, name), row.values.map(cell)));
       }
       rest.hidden = body.rows.length >= block.rows.length;
       rest.textContent = `${body.rows.length} of ${plural(block.rows.length, "row")}; show more`;
     };
     const rest = button("", more, { class: "more" });
     more();
-    const corner = node("td", {}, unitNote(block));
+    const corner = node("td", {}, labels.same, unitNote(block));
     const titles = block.columns.map((name) => node("th", { scope: "col" }, name));
     const head = node("thead", {}, node("tr", {}, corner, titles));
     const table = node("table", { class: block.columns.length > ROOMY ? "heat small" : "heat" }, head, body);
-    return node("div", {}, scrollBox(block.title, table), rest, heatLegend(values, words, block));
+    const told = node("p", { class: "note told", "aria-hidden": "true" });
+    walkCells(table, block, told);
+    return node("div", {}, scrollBox(block.title, table), told, rest, heatLegend(values, words, block));
+  }
+
+  /** Labels without the words that all of them have at the same place; `same`: those words. */
+  function briefLabels(titles) {
+    const words = titles.map((title) => visible(title).match(/[^\s,;:={}"']+/g) || []);
+    const isAlike = titles.length > 1 && words.every((each) => each.length === words[0].length);
+    const differs = (isAlike ? words[0] : []).map((word, at) => words.some((each) => each[at] !== word));
+    if (!differs.includes(true) || !differs.includes(false)) return { brief: titles, same: "" };
+    const brief = words.map((each) => each.filter((_, at) => differs[at]).join(" · "));
+    return { brief, same: words[0].filter((_, at) => !differs[at]).join(" · ") };
+  }
+
+  /** Say of the cell that is pointed to, or that the arrow keys have come to, where it is and its number. */
+  function walkCells(table, block, told) {
+    const cellOf = (event) => event.target.closest("tbody td");
+    const tell = (event) => {
+      const cell = cellOf(event);
+      if (!cell) return;
+      const [row, column] = [cell.parentElement.rowIndex - 1, cell.cellIndex - 1];
+      told.textContent = visible(`${block.rows[row].title}, ${block.columns[column]}: ${cell.title}`);
+    };
+    table.addEventListener("pointerover", tell);
+    table.addEventListener("focusin", tell);
+    table.tBodies[0].rows[0]?.cells[1]?.setAttribute("tabindex", "0");
+    table.addEventListener("keydown", (event) => {
+      const cell = cellOf(event);
+      const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] || [];
+      if (!cell || down === undefined) return;
+      const next = table.rows[cell.parentElement.rowIndex + down]?.cells[cell.cellIndex + right];
+      event.preventDefault();
+      event.stopPropagation();
+      if (next?.tagName !== "TD" || next.closest("thead")) return;
+      cell.removeAttribute("tabindex");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    });
   }
 
   /** Numbers of one heat map: as many decimals as three digits of the largest need; signs where there is a centre. */

@@ -20,6 +20,7 @@ from pipeline.views.pages.drawing import (
     svg_mark,
     svg_picture,
     svg_polyline,
+    svg_sign,
     svg_text,
     upright_bar,
 )
@@ -31,11 +32,14 @@ SAMPLE, LEGEND = 34, 20  # of a line in the legend, and how high a row of it
 
 
 class ChartMark(NamedTuple):
+    """A mark at a number.  Without one it stands at the foot; `status`: one of STATUSES, whose sign and colour it has."""
+
     x: float
-    y: float
+    y: float | None
     interval: tuple[float, float] | None
     tooltip: str  # is read where the pointer rests on it
     item: str = ""  # whose details it opens
+    status: str = ""
 
 
 class ChartLine(NamedTuple):
@@ -101,7 +105,9 @@ def _marks(plane: Plane, look: int, each: ChartLine, aside: float) -> Iterator[s
     for one in each.marks:
         x = plane.x(one.x) + aside
         bar = upright_bar(x, *map(plane.y, one.interval)) if one.interval else ()
-        yield svg_group(look, [*bar, svg_mark(look, x, plane.y(one.y))], one.tooltip, one.item)
+        y = plane.top + PLANE_HEIGHT if one.y is None else plane.y(one.y)
+        mark = svg_sign(one.status, x, y) if one.status else svg_mark(look, x, y)
+        yield svg_group(look, [*bar, mark], one.tooltip, one.item)
 
 
 ROW_HEIGHT, ROWS_TOP = 34, 6  # of a row; above all of them

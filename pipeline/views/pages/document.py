@@ -43,9 +43,11 @@ class Report(NamedTuple):
     dropped: int = 0
 
 
-def live_document(sources: Sources, projection: Json, base: str, can: Sequence[str] = ()) -> str:
-    """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token."""
-    data = {"projection": projection, "details": {}, "live": {"base": base, "can": [*can]}}
+def live_document(sources: Sources, projection: Json, base: str, can: Sequence[str] = (), run_list: str = "") -> str:
+    """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token.
+
+    `run_list`: where all runs are listed, if they are."""
+    data = {"projection": projection, "details": {}, "live": {"base": base, "can": [*can], "list": run_list}}
     return _html(sources, projection, data)
 
 
