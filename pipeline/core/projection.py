@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from pipeline.core.freshness import FailureRecord, Receipt
 from pipeline.core.outcome import PastBuild
 
 Json = dict[str, Any]
@@ -51,6 +52,29 @@ class RunState(NamedTuple):
     word: str
     why: str = ""
     since: float | None = None
+
+
+# How a target stands, by words of STATUSES.
+TARGET_RUNNING, TARGET_FAILED, TARGET_WAITS, TARGET_OPEN = "running", "failed", "waiting", "open"
+TARGET_MADE, TARGET_RECALLED, TARGET_LEFT_OUT = "done", "recalled", "skipped"
+
+
+class TargetState(NamedTuple):
+    """How a target stands: a word of STATUSES, and what was recorded of it."""
+
+    status: str
+    receipt: Receipt | None = None
+    failure: FailureRecord | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        record = self.receipt or self.failure
+        return record.end - record.start if record and record.end else None
+
+    @property
+    def at(self) -> float | None:
+        record = self.failure or self.receipt
+        return record.end if record and record.end else None
 
 
 class Figure(NamedTuple):

@@ -11,6 +11,7 @@ run           one theorem on a Lean: the evaluator, sessions, the loop of asking
 describe      target -> words for people
 follow        follower of a build: the lines at its end, and the end of kept journals
 accounts      explain and replay
+view          what there is to see: the comparison, searches, one search, one goal
 spec          records of a spec, and its scenarios; pure
 search        the policies, their tree, trace and journal; priors and rewards; pure
 report        comparison of scenarios as a record, a table and a page; pure"""

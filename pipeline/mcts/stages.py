@@ -77,5 +77,5 @@ STAGES = {
     "goal": Stage("mcts.goal/1", with_lean_faults(check_goal)),
     "shares": Stage("mcts.shares/1", with_lean_faults(snapshot_shares)),
     "search": Stage(SEARCH_CODE, with_lean_faults(search_goal)),
-    "compare": Stage("mcts.compare/1", write_comparison),
+    "compare": Stage("mcts.compare/2", write_comparison),
 }

@@ -10,7 +10,8 @@ search_stage  the stages that search: `prove` a bank, `pursue` open goals of the
 describe      target -> words for people
 follow        follower of a build: the lines at its end
 accounts      explain and replay
-report        results.json, results.csv, results.html, proofs.lean
+report        results.json, results.csv, proofs.lean; results.html and its blocks
+view          what there is to see: goals, strategies, one goal; what is not recorded yet from the ledger
 records       records of a run on disk: samples and their attempts, the search
 spec          records of a spec
 schedule      which strategy is tried next on which goal, and its journal; pure

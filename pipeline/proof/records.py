@@ -10,6 +10,7 @@ from pipeline.goals.bank import Goal, goal_from_json
 from pipeline.store.records import Record, load_lines
 
 PROVED, OPEN, FRONTIER = "proved", "open", "frontier"
+FOUND = "found"  # for views: a proof that the last check has not seen
 
 
 class Sample(NamedTuple):
@@ -53,6 +54,10 @@ class SampleRecord(NamedTuple):
     @property
     def is_proved(self) -> bool:
         return self.status == PROVED
+
+    @property
+    def has_script(self) -> bool:
+        return self.status in (PROVED, FOUND)
 
     def as_json(self) -> Record:
         goal = self.of.goal

@@ -9,14 +9,17 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+from pipeline.core.projection import Block, Code, Column, Picture, Row, Table, Text
 from pipeline.core.text import duration, plural
+from pipeline.errors import cut_text
 from pipeline.goals.bank import Bank, Refusal, theorem_of
 from pipeline.goals.lean_files import Proof
-from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
-from pipeline.views.pages.charts import ChartLine, line_chart, stairs
-from pipeline.views.pages.drawing import Scale, amount_scale, decades, html_page, html_table, html_text
+from pipeline.proof.records import FOUND, FRONTIER, OPEN, PROVED, AttemptRecord, SampleRecord, SearchRecord
+from pipeline.views.blocks import facts_table
+from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart, stairs
+from pipeline.views.pages.drawing import Scale, amount_scale, blocks_html, decades, html_page
 
 Record = Mapping[str, Any]
 
@@ -101,14 +104,14 @@ def pass_at_k(goals: Iterable[Sequence[SampleRecord]], k: int) -> float | None:
 
 
 def best_sample(samples: Sequence[SampleRecord]) -> SampleRecord:
-    """The first sample of a goal that has a proof, or else the first."""
-    return next((one for one in samples if one.is_proved), samples[0])
+    """The first sample of a goal that has a proof, checked or not yet, or else the first."""
+    return next((one for one in samples if one.has_script), samples[0])
 
 
 def time_to_proof(samples: Sequence[SampleRecord]) -> float | None:
     """Seconds of attempts until the first proof, of the first sample that has one."""
     best = best_sample(samples)
-    return best.seconds if best.is_proved else None
+    return best.seconds if best.has_script else None
 
 
 def sorted_quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -154,23 +157,42 @@ def proofs_of(records: Iterable[SampleRecord]) -> list[Proof]:
     ]
 
 
-PAGE_STYLE = ".proved { color: var(--done); } .open, .frontier { color: var(--left); }"
+# --- Blocks, of which the page of results and the views of the run are made.
+
 CURVE_START = 0.01  # seconds, where the curve begins
+NONE, MOST_POINTS = "-", 240
+# How a goal stands, by a word of STATUSES and in words.
+STANDINGS = {
+    PROVED: ("proved", "proved"),
+    FOUND: ("waiting", "found, not yet checked"),
+    OPEN: ("open", "not proved"),
+    FRONTIER: ("queued", "not tried to the end"),
+}
+
+
+class Trying(NamedTuple):
+    """An attempt as it ended, in the order of the search."""
+
+    strategy: str
+    goal: str
+    success: bool
 
 
 def results_page(run: str, results: Record, bank: Bank, records: Sequence[SampleRecord]) -> str:
-    parts = [
-        *_figures_table(results),
-        *_solved_curve(results),
-        *_strategies_table(results),
-        *_goals_table(records),
-        *_refused_table(bank.refused),
+    groups = group_by_goal(records)
+    blocks: list[Block] = [
+        facts_block(results),
+        *solved_curve(records),
+        strategies_block(results["strategies"]),
+        goals_block(records),
+        *refused_block(bank.refused),
     ]
-    return html_page(f"{run}: {results_headline(results)}", parts, PAGE_STYLE)
+    parts = blocks_html(blocks, {name: [*goal_blocks(samples)] for name, samples in groups.items()})
+    return html_page(f"{run}: {results_headline(results)}", parts, "")
 
 
-def _figures_table(results: Record) -> Iterator[str]:
-    """A line for each figure that is one number."""
+def facts_block(results: Record) -> Table:
+    """A line for each figure that is one number, and the settings."""
     times = ", ".join(
         f"{name[1:]} % within {duration(seconds, 2)}"
         for name, seconds in results["time_to_proof"].items()
@@ -178,64 +200,139 @@ def _figures_table(results: Record) -> Iterator[str]:
     )
     chances = ", ".join(f"pass@{k} {chance:.3f}" for k, chance in results["pass_at"].items() if chance is not None)
     config: Record = results["config"]
-    rows = [
-        ("chance of a proof", chances or "-"),
-        ("time to proof, of what was proved", times or "-"),
-        ("the search took", duration(results["seconds"]) + (f", {results['stopped']}" if results["stopped"] else "")),
-        ("Lean", results["toolchain"]),
-        ("settings", ", ".join(f"{name} {'none' if value is None else value}" for name, value in config.items())),
-        ("ended", f"{results['timestamp']} UTC"),
-    ]
-    yield html_table((), ([html_text(name), html_text(value)] for name, value in rows))
+    facts = {
+        "chance of a proof": chances or NONE,
+        "time to proof, of what was proved": times or NONE,
+        "the search took": duration(results["seconds"]) + (f", {results['stopped']}" if results["stopped"] else ""),
+        "Lean": results["toolchain"],
+        "settings": ", ".join(f"{name} {'none' if value is None else value}" for name, value in config.items()),
+        "ended": f"{results['timestamp']} UTC",
+    }
+    return facts_table("search", "The search", facts)
 
 
-def _solved_curve(results: Record) -> Iterator[str]:
+def solved_curve(records: Sequence[SampleRecord]) -> Iterator[Picture]:
     """A curve of the goals proved within so many seconds of attempts, on a logarithmic scale."""
-    times = sorted(each["seconds"] for each in results["goals"] if each["seconds"] is not None)
+    groups = group_by_goal(records)
+    times = sorted(time for each in groups.values() if (time := time_to_proof(each)) is not None)
     if not times:
         return
-    most, total = max(10.0, times[-1]), results["goals_total"]
+    is_checked = all(each.status != FOUND for each in records)
+    word = "proved" if is_checked else "found"
+    most, total = max(10.0, times[-1]), len(groups)
     grown = [(seconds, float(solved)) for solved, seconds in enumerate(times, start=1)]
     across = Scale("seconds of attempts", CURVE_START, most, [*decades(CURVE_START, most)], logarithmic=True, unit=" s")
-    yield "<h2>Proved within so many seconds</h2>"
-    points = stairs(grown, CURVE_START, most)
-    yield line_chart(
-        "goals proved by seconds of attempts", across, amount_scale("goals", total), [ChartLine("proved", points)]
+    points = stairs(thin_out(grown, MOST_POINTS), CURVE_START, most)
+    sentence = (
+        f"{len(times)} of {plural(total, 'goal')} {word}, half of them within "
+        f"{duration(sorted_quantile(times, 0.5) or 0.0, 2)} of attempts; the steeper to the left, the better."
     )
+    sentence += "" if is_checked else " What was found is not checked yet."
+    svg = line_chart(f"goals {word} by seconds of attempts", across, amount_scale("goals", total),
+                     [ChartLine(word, points)])  # fmt: skip
+    yield Picture("curve", f"{word.capitalize()} within so many seconds", sentence, svg)
 
 
-def _strategies_table(results: Record) -> Iterator[str]:
-    yield "<h2>Strategies</h2>"
-    counts = results["strategies"].items()
-    rows = ([html_text(name), str(count["used"]), str(count["succeeded"])] for name, count in counts)
-    yield html_table(("strategy", "attempts", "proofs"), rows)
+T = TypeVar("T")
 
 
-def _goals_table(records: Sequence[SampleRecord]) -> Iterator[str]:
+def thin_out(points: Sequence[T], most: int) -> list[T]:
+    """At most so many of them, evenly, the last one among them."""
+    every = -(-len(points) // most) or 1
+    return [*points[-1::-every]][::-1]
+
+
+def strategies_block(counts: Mapping[str, Mapping[str, int]], is_checked: bool = True) -> Table:
+    """Attempts and proofs by strategy; `is_checked`: the last check has decided what a proof is."""
+    rows = []
+    for name, count in counts.items():
+        share = f"{100 * count['succeeded'] / count['used']:.0f} %" if count["used"] and is_checked else NONE
+        rows.append(Row([name, str(count["used"]), str(count["succeeded"]) if is_checked else NONE, share]))
+    columns = [Column("strategy"), Column("attempts", True), Column("proofs", True, better="higher")]
+    sentence = "Share: of its attempts, those whose proof holds. A strategy that is asked last gets what is hard."
+    return Table("strategies", "Strategies", sentence, [*columns, Column("share", True)], rows)
+
+
+def goals_block(records: Sequence[SampleRecord]) -> Table:
     """A row for each goal, from the sample that has a proof, or else the first."""
     groups = group_by_goal(records)
-    yield f"<h2>{plural(len(groups), 'goal')}</h2>"
-    rows = (_goal_row(name, each) for name, each in groups.items())
-    yield html_table(("goal", "", "seconds", "attempts", "by"), rows)
+    rows = [_goal_row(name, each) for name, each in groups.items()]
+    columns = [Column("goal"), Column("stands"), Column("seconds", True, better="lower"), Column("attempts", True)]
+    sentence = "Seconds are those of attempts, up to the proof where there is one."
+    columns += [Column("by"), Column("level", True), Column("why not")]
+    return Table("goals", plural(len(groups), "goal"), sentence, columns, rows)
 
 
-def _goal_row(name: str, samples: Sequence[SampleRecord]) -> list[str]:
-    first = best_sample(samples)
-    goal = first.of.goal
-    statement = "\n".join([*goal.context, goal.text])
-    below = "\n".join(first.tactics) if first.is_proved else first.why
-    inside = "".join(f"<pre>{html_text(text)}</pre>" for text in (statement, below))
-    opened = f"<details><summary>{html_text(name)}</summary>{inside}</details>"
-    status = f'<span class="{first.status}">{_STATUS[first.status]}</span>'
-    tried = str(sum(len(one.attempts) for one in samples))
-    return [opened, status, f"{first.seconds:.2f}", tried, html_text(first.strategy or "-")]
+def _goal_row(name: str, samples: Sequence[SampleRecord]) -> Row:
+    best = best_sample(samples)
+    status, words = STANDINGS[best.status]
+    tried = sum(len(one.attempts) for one in samples)
+    took, level = (f"{best.seconds:.2f}", str(best.level)) if best.attempts else (NONE, NONE)
+    why = "" if best.has_script else cut_text(best.why)
+    return Row([name, words, took, str(tried), best.strategy or NONE, level, why or NONE], name, status)
 
 
-_STATUS = {PROVED: "proved", OPEN: "not proved", FRONTIER: "not tried to the end"}
+def goal_blocks(samples: Sequence[SampleRecord]) -> Iterator[Block]:
+    """Details of a goal: its statement, and of each sample the proof, or why there is none, and its attempts."""
+    goal = samples[0].of.goal
+    yield Code("statement", "Statement", "\n".join([*goal.context, goal.text]), "lean")
+    for each in samples:
+        number = f" of sample {each.of.number}" if len(samples) > 1 else ""
+        mark = f"-{each.of.number}" if len(samples) > 1 else ""
+        if each.has_script:
+            unsure = "" if each.is_proved else ", not yet checked"
+            yield Code(f"proof{mark}", f"Proof{number}{unsure}", "\n".join(each.tactics), "lean")
+        else:
+            yield Text(f"proof{mark}", f"No proof{number}", each.why or STANDINGS[each.status][1])
+        yield _attempts_block(f"attempts{mark}", f"Attempts{number}", each.attempts)
 
 
-def _refused_table(refused: Sequence[Refusal]) -> Iterator[str]:
+def _attempts_block(name: str, title: str, attempts: Sequence[AttemptRecord]) -> Table:
+    rows = [
+        Row(
+            [each.strategy, str(each.level), duration(each.budget), duration(each.seconds, 2),
+             "found a proof" if each.success else cut_text(each.error) or "failed", "yes" if each.recalled else "no"],
+            status="done" if each.success else "failed",
+        )
+        for each in attempts
+    ]  # fmt: skip
+    columns = [Column("strategy"), Column("level", True), Column("budget", True), Column("took", True)]
+    return Table(name, title, "", [*columns, Column("ended"), Column("recalled")], rows)
+
+
+def refused_block(refused: Sequence[Refusal]) -> Iterator[Table]:
     if refused:
-        yield f"<h2>{plural(len(refused), 'row')} of the bank not counted</h2>"
-        rows = ([str(row.line), html_text(row.id), html_text(row.why)] for row in refused)
-        yield html_table(("line", "row", "why"), rows)
+        rows = [Row([str(row.line), row.id or NONE, row.why], status="refused") for row in refused]
+        columns = [Column("line", True), Column("row"), Column("why")]
+        yield Table("refused", f"{plural(len(refused), 'row')} of the bank not counted", "", columns, rows)
+
+
+def bandit_picture(tried: Sequence[Trying], names: Sequence[str]) -> Iterator[Picture]:
+    """How often each strategy was asked as the search went on, with a mark at each proof that it found."""
+    if not tried:
+        return
+    shown = [*dict.fromkeys((*names, *(each.strategy for each in tried)))]
+    counts = dict.fromkeys(shown, 0)
+    points: dict[str, list[tuple[float, float]]] = {name: [(0.0, 0.0)] for name in shown}
+    marks: dict[str, list[ChartMark]] = {name: [] for name in shown}
+    for x, each in enumerate(tried, 1):
+        counts[each.strategy] += 1
+        place = float(x), float(counts[each.strategy])
+        points[each.strategy].append(place)
+        if each.success:
+            marks[each.strategy].append(ChartMark(*place, None, f"{each.strategy}: {each.goal}", each.goal))
+    used = [name for name in shown if counts[name]]
+    lines = [
+        ChartLine(
+            name,
+            [*thin_out(points[name], MOST_POINTS), (float(len(tried)), float(counts[name]))],
+            thin_out(marks[name], MOST_POINTS // len(used)) if marks[name] else (),
+        )
+        for name in used
+    ]
+    told = "; ".join(f"{name} {counts[name]}, {len(marks[name])} of them with a proof" for name in used)
+    left = " Not all marks are drawn." if any(len(line.marks) < len(marks[line.name]) for line in lines) else ""
+    sentence = f"Attempts by strategy over {plural(len(tried), 'attempt')}, with marks where one found a proof: {told}."
+    up = amount_scale("attempts of the strategy", max(counts.values()))
+    svg = line_chart("attempts by strategy", amount_scale("attempts", len(tried)), up, lines)
+    yield Picture("bandit", "How strategies were chosen", sentence + left, svg)

@@ -82,5 +82,5 @@ STAGES = {
     "prove": Stage("proof.prove/1", with_lean_faults(prove_bank)),
     "check": Stage("proof.check/2", with_lean_faults(check_proofs)),
     "pursue": Stage("proof.pursue/1", with_lean_faults(pursue_open_goals)),
-    "report": Stage("proof.report/2", write_report),
+    "report": Stage("proof.report/3", write_report),
 }

@@ -1,7 +1,7 @@
 """The kind `steps`: a plain make-like pipeline.
 
-Not pure: stages run commands.  read, plan and spec/ do no I/O.  May import core, errors, spec, spec_fields, store and
-machine.
+Not pure: stages run commands.  read, plan and spec/ do no I/O.  May import core, errors, spec, spec_fields, store,
+machine and views.
 
 read      YAML -> spec: the keys of `kind: steps`, the values of `for:`, names in braces
 plan      spec -> targets

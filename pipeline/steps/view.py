@@ -5,79 +5,71 @@ It tells what is recorded; whether an edit since then has made something stale i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.core import outcome
-from pipeline.core.freshness import FailureRecord, Receipt
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import PastBuild
 from pipeline.core.projection import (
-    DONE,
-    EMPTY,
-    FAILED_RUN,
-    KILLED,
-    LIVE,
-    PAUSED,
-    RUN_STATES,
-    STOPPED,
+    TARGET_FAILED,
+    TARGET_LEFT_OUT,
+    TARGET_MADE,
+    TARGET_OPEN,
+    TARGET_RECALLED,
+    TARGET_RUNNING,
+    TARGET_WAITS,
     Block,
-    Code,
     Column,
     Figure,
     Moment,
     Picture,
     Projection,
     Row,
-    RunState,
     Table,
+    TargetState,
 )
 from pipeline.core.text import count_words, duration, plural, target_count
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.steps.describe import describe
 from pipeline.store import noop
-from pipeline.store.receipts import Receipts
+from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.steering import steering_path
-from pipeline.views.blocks import BLANK, build_blocks, file_block, last_ended, running_table, time_text
+from pipeline.views.blocks import (
+    BLANK,
+    build_blocks,
+    failure_table,
+    last_ended,
+    made_count,
+    own_name,
+    run_state,
+    running_figure,
+    running_table,
+    target_blocks,
+    time_text,
+)
 from pipeline.views.graph import chart_picture, make_chart
-from pipeline.views.lines import clean_text
 
 MEANING = (
     "A target is made from the contents of what it reads, and never again from the same. This is what the last builds "
     "have recorded; what an edit since then has made stale is told by `coppice plan`."
 )
-# How the records of a target stand, by words of STATUSES.
-RUNNING, FAILED, OUT, RECALLED = "running", "failed", "waiting", "recalled"
-MADE, LEFT_OUT, OPEN = "done", "skipped", "open"
-CHART_STATUS = {MADE: outcome.FRESH, RECALLED: outcome.FRESH, FAILED: outcome.FAILED, LEFT_OUT: outcome.IGNORED}
-MOST_DRAWN, MOST_SHOWN, LOG_BYTES = 80, 40, 8000
-
-
-class TargetState(NamedTuple):
-    """How a target stands: a word of STATUSES, and what was recorded of it."""
-
-    status: str
-    receipt: Receipt | None = None
-    failure: FailureRecord | None = None
-
-    @property
-    def seconds(self) -> float | None:
-        record = self.receipt or self.failure
-        return record.end - record.start if record and record.end else None
-
-    @property
-    def at(self) -> float | None:
-        record = self.failure or self.receipt
-        return record.end if record and record.end else None
+CHART_STATUS = {
+    TARGET_MADE: outcome.FRESH,
+    TARGET_RECALLED: outcome.FRESH,
+    TARGET_FAILED: outcome.FAILED,
+    TARGET_LEFT_OUT: outcome.IGNORED,
+}
+MOST_DRAWN = 80
 
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
-    states = target_states(run, targets, moment)
+    running = {each.name for each in moment.running}
+    states = target_states(run, [each.name for each in targets], running)
     counts = Counter(each.status for each in states.values())
     state, last = run_state(moment, counts), last_ended(moment.builds)
     at = max((each.at for each in states.values() if each.at), default=None)
     numbers = [*_figures(counts, states, moment, last)]
-    headline = f"{_made(counts)} of {target_count(len(targets))} made: {state.why}."
+    headline = f"{made_count(counts)} of {target_count(len(targets))} made: {state.why}."
     blocks = [*_blocks(run, targets, states, moment)]
     return Projection(run, "steps", headline, state, numbers, MEANING, blocks, f"coppice watch {run}", at)
 
@@ -87,59 +79,15 @@ def watched(run: str, targets: Sequence[Target]) -> list[str]:
     return [Receipts.path_of(run), f"{noop.folder(run)}/builds", steering_path(run)]
 
 
-def target_states(run: str, targets: Sequence[Target], moment: Moment) -> dict[str, TargetState]:
-    receipts, running = Receipts(run), {each.name for each in moment.running}
-    receipts.names()  # all of them are looked up
-    return {each.name: _state_of(each.name, receipts, each.name in running) for each in targets}
-
-
-def _state_of(name: str, receipts: Receipts, is_running: bool) -> TargetState:
-    receipt, failure = receipts.receipt(name), receipts.failure(name)
-    if is_running:
-        return TargetState(RUNNING, receipt, failure)
-    if receipts.is_ignored(name):
-        return TargetState(LEFT_OUT, receipt, failure)
-    if failure:
-        return TargetState(OUT if failure.outage else FAILED, receipt, failure)
-    if receipt is None or receipts.is_forgotten(name):
-        return TargetState(OPEN, receipt)
-    return TargetState(RECALLED if receipt.how == outcome.RECALLED else MADE, receipt)
-
-
-def _made(counts: Mapping[str, int]) -> int:
-    return counts.get(MADE, 0) + counts.get(RECALLED, 0)
-
-
-def run_state(moment: Moment, counts: Mapping[str, int]) -> RunState:
-    """How a run stands, by its builds and its targets."""
-    last = moment.builds[-1] if moment.builds else None
-    if moment.pause:
-        return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
-    if moment.is_building:
-        working = f"{target_count(len(moment.running))} at work" if moment.running else RUN_STATES[LIVE]
-        return RunState(LIVE, working, last.at if last and last.seconds is None else None)
-    if last and last.seconds is None:
-        return RunState(KILLED, RUN_STATES[KILLED], last.at)
-    since = last.at + (last.seconds or 0.0) if last else None
-    if failed := counts.get(FAILED, 0):
-        return RunState(FAILED_RUN, f"{plural(failed, 'target')} failed", since)
-    if not last and not _made(counts):
-        return RunState(EMPTY, RUN_STATES[EMPTY])
-    if counts.get(OPEN, 0) or counts.get(OUT, 0):
-        stopped = f": {last.stopped}" if last and last.stopped else ""
-        return RunState(STOPPED, f"{RUN_STATES[STOPPED]}{stopped}", since)
-    return RunState(DONE, RUN_STATES[DONE], since)
-
-
 def _figures(
     counts: Mapping[str, int], states: Mapping[str, TargetState], moment: Moment, last: PastBuild | None
 ) -> Iterator[Figure]:
-    made, failed = _made(counts), counts.get(FAILED, 0)
-    yield Figure("made", f"{made} of {len(states)}", made, "higher", f"{counts.get(RECALLED, 0)} of them recalled")
+    made, failed = made_count(counts), counts.get(TARGET_FAILED, 0)
+    yield Figure(
+        "made", f"{made} of {len(states)}", made, "higher", f"{counts.get(TARGET_RECALLED, 0)} of them recalled"
+    )
     yield Figure("failed", str(failed), failed, "lower")
-    if moment.is_building:
-        left = "" if moment.left is None else f"about {duration(moment.left, 0)} left"
-        yield Figure("running", str(len(moment.running)), len(moment.running), note=left)
+    yield from running_figure(moment)
     if last and last.seconds is not None:
         yield Figure("last build", duration(last.seconds), last.seconds, "lower", count_words(last.counts))
     saved = sum(each.saved for each in moment.builds)
@@ -165,8 +113,7 @@ def _blocks(
     if moment.running:
         yield running_table(moment)
     yield _target_table(targets, states)
-    if failed := [name for name, each in states.items() if each.status in (FAILED, OUT)]:
-        yield _failure_table(run, {name: states[name] for name in failed})
+    yield from failure_table(run, states)
     yield _graph_picture(run, targets, states)
     yield from build_blocks(run, moment.builds)
 
@@ -194,7 +141,7 @@ def _step_rows(step: str, names: Sequence[str], states: Mapping[str, TargetState
         record = each.receipt or each.failure
         took = duration(each.seconds) if each.seconds is not None else BLANK
         cells = [
-            name.partition(":")[2],
+            own_name(name),
             each.status,
             took,
             time_text(each.at),
@@ -204,17 +151,10 @@ def _step_rows(step: str, names: Sequence[str], states: Mapping[str, TargetState
 
 
 # Of several targets the first of these that one has is the step's.
-_BY_WEIGHT = (FAILED, OUT, RUNNING, OPEN, LEFT_OUT, MADE, RECALLED)
-
-
-def _failure_table(run: str, failed: Mapping[str, TargetState]) -> Table:
-    rows = []
-    for name, each in failed.items():
-        assert each.failure is not None
-        why = each.failure.why + (f" ({outcome.OUTAGE_WORDS[each.failure.outage]})" if each.failure.outage else "")
-        rows.append(Row([name.partition(":")[2], clean_text(why), each.failure.log or BLANK], name, each.status))
-    sentence = f"{target_count(len(rows))} of {run} failed, or wait for what is out."
-    return Table("failures", "Failures", sentence, [Column("target"), Column("why"), Column("log")], rows)
+_BY_WEIGHT = (
+    *(TARGET_FAILED, TARGET_WAITS, TARGET_RUNNING, TARGET_OPEN),
+    *(TARGET_LEFT_OUT, TARGET_MADE, TARGET_RECALLED),
+)
 
 
 def _graph_picture(run: str, targets: Sequence[Target], states: Mapping[str, TargetState]) -> Picture:
@@ -233,38 +173,5 @@ def details(run: str, targets: Sequence[Target], item: str) -> Sequence[Block]:
     target = by_name.get(item) or by_name.get(f"{run}:{item}")
     if target is None:
         raise SpecError(f"{run} has no target '{item}'{did_you_mean(item, by_name)}")
-    receipts = Receipts(run)
-    state = _state_of(target.name, receipts, is_running=False)
-    return [*_detail_blocks(target, state)]
-
-
-def _detail_blocks(target: Target, state: TargetState) -> Iterator[Block]:
-    facts = {"state": state.status, "stage": target.stage, "line of the spec": str(target.line or BLANK)}
-    if state.failure:
-        facts |= {"why": clean_text(state.failure.why), "exit": str(state.failure.exit)}
-    if record := state.receipt or state.failure:
-        facts |= {"took": duration(record.end - record.start), "ended": time_text(record.end)}
-        facts["attempts"] = str(record.attempts)
-    if state.receipt:
-        facts |= {"how": state.receipt.how, "key": state.receipt.key}
-    words = {name: "\n".join(lines) for name, lines in describe(target).items() if lines}
-    rows = [Row([name, value]) for name, value in (facts | words).items()]
-    yield Table("facts", target.name, "", [Column("what"), Column("value")], rows)
-    yield _files_table("reads", "Reads", target.inputs, state.receipt.inputs if state.receipt else {})
-    yield _files_table("writes", "Writes", target.outputs, state.receipt.outputs if state.receipt else {})
-    path = (state.failure.log if state.failure else "") or f"{noop.folder(target.run)}/logs/{own_name(target)}.log"
-    yield from file_block("log", "The end of its log", path, "log", LOG_BYTES, at_end=True)
-    yield Code("commands", "Commands", f"coppice why {target.name}\ncoppice info {target.name}\ncoppice {target.name}")
-
-
-def own_name(target: Target) -> str:
-    return target.name.partition(":")[2]
-
-
-def _files_table(name: str, title: str, paths: Iterable[str], contents: Mapping[str, str]) -> Table:
-    listed = [*paths]
-    known = [*dict.fromkeys((*listed, *contents))][:MOST_SHOWN]
-    rows = [Row([path, contents.get(path, BLANK)]) for path in known]
-    more = len({*listed, *contents}) - len(known)
-    sentence = f"{more} more are not shown." if more else ""
-    return Table(name, title, sentence, [Column("path"), Column("sha256, as recorded")], rows)
+    (state,) = target_states(run, [target.name]).values()
+    return [*target_blocks(target, state, describe(target), noop.folder(run))]

@@ -12,16 +12,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from pipeline.core.freshness import FailureRecord, Receipt
+from pipeline.core.outcome import RECALLED
+from pipeline.core.projection import (
+    TARGET_FAILED,
+    TARGET_LEFT_OUT,
+    TARGET_MADE,
+    TARGET_OPEN,
+    TARGET_RECALLED,
+    TARGET_RUNNING,
+    TARGET_WAITS,
+    TargetState,
+)
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store import noop
-from pipeline.store.files import append_all, missing_newline, write_whole
+from pipeline.store.files import append_all, missing_newline, open_plain, write_whole
 
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
 # Of a receipt, files by path whose order counts: which of them belongs to which port.
@@ -60,7 +71,7 @@ class Receipts:
         self._indexed = False
         self._torn = False  # the file may end within a line
         try:
-            with open(self.path, "rb") as file:
+            with open_plain(self.path) as file:
                 self._content = file.read()
         except FileNotFoundError:
             self._content = b""  # a run never built has none
@@ -189,6 +200,27 @@ class Receipts:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def target_states(run: str, names: Collection[str], running: Collection[str] = ()) -> dict[str, TargetState]:
+    """How targets stand by what is recorded; `running`: those that a build works on."""
+    receipts = Receipts(run)
+    if len(names) > FEW:
+        receipts.names()  # all of them are indexed at once
+    return {name: _state_of(name, receipts, name in running) for name in names}
+
+
+def _state_of(name: str, receipts: Receipts, is_running: bool) -> TargetState:
+    receipt, failure = receipts.receipt(name), receipts.failure(name)
+    if is_running:
+        return TargetState(TARGET_RUNNING, receipt, failure)
+    if receipts.is_ignored(name):
+        return TargetState(TARGET_LEFT_OUT, receipt, failure)
+    if failure:
+        return TargetState(TARGET_WAITS if failure.outage else TARGET_FAILED, receipt, failure)
+    if receipt is None or receipts.is_forgotten(name):
+        return TargetState(TARGET_OPEN, receipt)
+    return TargetState(TARGET_RECALLED if receipt.how == RECALLED else TARGET_MADE, receipt)
 
 
 def parse_line(raw: bytes) -> ReceiptLine | None:

@@ -5,7 +5,7 @@ Reads records and writes nothing upstream.  pages/ is pure.
 
 events     events of a build, and a reporter that remembers all of them
 lines      outcomes, failures and totals as lines of text; the end of a log; texts cut to the columns of a terminal
-blocks     blocks that runs of all kinds have: what is at work, past builds, files
+blocks     blocks that runs of all kinds have: what is at work, failures, past builds, one target; a run's state
 reporters  the reporters of `coppice run`: console, executed-only, json, zero
 junit      JUnit XML
 layout     places of the boxes and arrows of a graph

@@ -1,30 +1,93 @@
-"""Blocks that runs of all kinds have: what is at work, past builds and what the last one waited for, files."""
+"""Blocks that runs of all kinds have: what is at work, failures, past builds, one target, files; and a run's state.
+
+The state is that of kinds whose results are their targets; a search over code has events that tell more."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import localtime, strftime
 
-from pipeline.core.outcome import PastBuild
-from pipeline.core.projection import Block, Code, Column, Moment, Picture, Row, Table
+from pipeline.core.graph import Target
+from pipeline.core.outcome import OUTAGE_WORDS, PastBuild
+from pipeline.core.projection import (
+    DONE,
+    EMPTY,
+    FAILED_RUN,
+    KILLED,
+    LIVE,
+    PAUSED,
+    RUN_STATES,
+    STOPPED,
+    TARGET_FAILED,
+    TARGET_MADE,
+    TARGET_OPEN,
+    TARGET_RECALLED,
+    TARGET_WAITS,
+    Block,
+    Code,
+    Column,
+    Figure,
+    Moment,
+    Picture,
+    Row,
+    RunState,
+    Table,
+    TargetState,
+)
 from pipeline.core.text import count_words, duration, plural, target_count, visible_text
 from pipeline.views.lines import clean_text
 from pipeline.views.pages.charts import ChartRow, rows_chart
 from pipeline.views.pages.drawing import number_scale
 
 BLANK = "-"
-MOST_SPANS, MOST_BUILDS = 30, 20
+MOST_SPANS, MOST_BUILDS, MOST_FILES, LOG_BYTES = 30, 20, 40, 8000
 
 
 def time_text(at: float | None) -> str:
     return strftime("%Y-%m-%d %H:%M:%S", localtime(at)) if at else BLANK
 
 
+def own_name(name: str) -> str:
+    """A target's name without its run."""
+    return name.partition(":")[2]
+
+
+def made_count(counts: Mapping[str, int]) -> int:
+    return counts.get(TARGET_MADE, 0) + counts.get(TARGET_RECALLED, 0)
+
+
+def run_state(moment: Moment, counts: Mapping[str, int]) -> RunState:
+    """How a run stands, by its builds and by how many of its targets stand how."""
+    last = moment.builds[-1] if moment.builds else None
+    if moment.pause:
+        return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
+    if moment.is_building:
+        working = f"{target_count(len(moment.running))} at work" if moment.running else RUN_STATES[LIVE]
+        return RunState(LIVE, working, last.at if last and last.seconds is None else None)
+    if last and last.seconds is None:
+        return RunState(KILLED, RUN_STATES[KILLED], last.at)
+    since = last.at + (last.seconds or 0.0) if last else None
+    if failed := counts.get(TARGET_FAILED, 0):
+        return RunState(FAILED_RUN, f"{plural(failed, 'target')} failed", since)
+    if not last and not made_count(counts):
+        return RunState(EMPTY, RUN_STATES[EMPTY])
+    if counts.get(TARGET_OPEN, 0) or counts.get(TARGET_WAITS, 0):
+        stopped = f": {last.stopped}" if last and last.stopped else ""
+        return RunState(STOPPED, f"{RUN_STATES[STOPPED]}{stopped}", since)
+    return RunState(DONE, RUN_STATES[DONE], since)
+
+
+def running_figure(moment: Moment) -> Iterator[Figure]:
+    if moment.is_building:
+        left = "" if moment.left is None else f"about {duration(moment.left, 0)} left"
+        yield Figure("running", str(len(moment.running)), len(moment.running), note=left)
+
+
 def running_table(moment: Moment) -> Table:
     rows = [
         Row(
-            [each.name.partition(":")[2], duration(moment.now - each.since, 0), each.says or BLANK],
+            [own_name(each.name), duration(moment.now - each.since, 0), each.says or BLANK],
             each.name,
             "running",
         )
@@ -32,6 +95,53 @@ def running_table(moment: Moment) -> Table:
     ]
     sentence = f"{target_count(len(rows))} at work."
     return Table("running", "Running", sentence, [Column("target"), Column("since", True), Column("says")], rows)
+
+
+def failure_table(run: str, states: Mapping[str, TargetState]) -> Iterator[Table]:
+    """Targets that failed, or wait for what is out; nothing where there are none."""
+    rows = []
+    for name, each in states.items():
+        if each.status in (TARGET_FAILED, TARGET_WAITS) and each.failure:
+            why = each.failure.why + (f" ({OUTAGE_WORDS[each.failure.outage]})" if each.failure.outage else "")
+            rows.append(Row([own_name(name), clean_text(why), each.failure.log or BLANK], name, each.status))
+    if rows:
+        sentence = f"{target_count(len(rows))} of {run} failed, or wait for what is out."
+        yield Table("failures", "Failures", sentence, [Column("target"), Column("why"), Column("log")], rows)
+
+
+def target_blocks(
+    target: Target, state: TargetState, words: Mapping[str, Sequence[str]], folder: str
+) -> Iterator[Block]:
+    """Details of a target.  `words`: as its kind describes it; `folder`: where the records of its run lie."""
+    facts = {"state": state.status, "stage": target.stage, "line of the spec": str(target.line or BLANK)}
+    if state.failure:
+        facts |= {"why": clean_text(state.failure.why), "exit": str(state.failure.exit)}
+    if record := state.receipt or state.failure:
+        facts |= {"took": duration(record.end - record.start), "ended": time_text(record.end)}
+        facts["attempts"] = str(record.attempts)
+    if state.receipt:
+        facts |= {"how": state.receipt.how, "key": state.receipt.key}
+    facts |= {name: "\n".join(lines) for name, lines in words.items() if lines}
+    yield facts_table("facts", target.name, facts)
+    yield _files_table("reads", "Reads", target.inputs, state.receipt.inputs if state.receipt else {})
+    yield _files_table("writes", "Writes", target.outputs, state.receipt.outputs if state.receipt else {})
+    path = (state.failure.log if state.failure else "") or f"{folder}/logs/{own_name(target.name)}.log"
+    yield from file_block("log", "The end of its log", path, "log", LOG_BYTES, at_end=True)
+    yield Code("commands", "Commands", f"coppice why {target.name}\ncoppice info {target.name}\ncoppice {target.name}")
+
+
+def facts_table(name: str, title: str, facts: Mapping[str, str], sentence: str = "") -> Table:
+    rows = [Row([what, value]) for what, value in facts.items()]
+    return Table(name, title, sentence, [Column("what"), Column("value")], rows)
+
+
+def _files_table(name: str, title: str, paths: Iterable[str], contents: Mapping[str, str]) -> Table:
+    listed = [*paths]
+    known = [*dict.fromkeys((*listed, *contents))][:MOST_FILES]
+    rows = [Row([path, contents.get(path, BLANK)]) for path in known]
+    more = len({*listed, *contents}) - len(known)
+    sentence = f"{more} more are not shown." if more else ""
+    return Table(name, title, sentence, [Column("path"), Column("sha256, as recorded")], rows)
 
 
 def last_ended(builds: Sequence[PastBuild]) -> PastBuild | None:
@@ -88,7 +198,7 @@ def _spans(run: str, build: PastBuild) -> Picture:
 
 def file_block(name: str, title: str, path: str, look: str, most: int, at_end: bool = False) -> Iterator[Code]:
     """A file that is there and has something, its beginning or its end."""
-    if not os.path.exists(path):
+    if not os.path.isfile(path):
         return
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)

@@ -1,12 +1,14 @@
-"""comparison.html: the scenarios of a run as one page with tables and charts, which needs no file beside it.
+"""The comparison of a run's scenarios as blocks, and as comparison.html, which needs no file beside it.
 
 The marks and colours of a scenario are the same in all charts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pipeline.core.projection import Block as ViewBlock
+from pipeline.core.projection import Column, Picture, Row, Table, Text
 from pipeline.core.text import plural
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import COSTS, OUTCOMES, Estimate
@@ -17,24 +19,19 @@ from pipeline.views.pages.charts import ChartLine, ChartMark, ChartRow, line_cha
 from pipeline.views.pages.drawing import (
     Scale,
     amount_scale,
+    blocks_html,
     difference_scale,
     html_page,
-    html_table,
-    html_text,
     share_scale,
 )
 
 # comparison.json, as it was made or read again.
 Comparison = Mapping[str, Any]
 Write = Callable[[float], str]
+Head = Sequence[Column | str]
 
 NONE = "-"
 MOST_LISTED = 20  # goals in a list; all are in comparison.json
-PAGE_STYLE = """
-figure { margin: 1rem 0; } figcaption, .note, small { opacity: .8; } h2 { margin-top: 2.2rem; }
-.made { opacity: .8; font-size: .85em; } td:first-child, small { white-space: nowrap; } details { margin: .3rem 0; }
-@media (max-width: 60rem) { table { display: block; overflow-x: auto; } }
-"""
 SEEDLESS = "With one seed nothing is known of what another would give: there are no intervals."
 INTERVALS = (
     "Intervals hold 95 % over seeds, by Student's t from one value for each seed, cut off where no such number can be. "
@@ -43,33 +40,28 @@ INTERVALS = (
 
 
 def comparison_page(run: str, comparison: Comparison) -> str:
+    return html_page(f"{run}: {comparison_headline(comparison)}", blocks_html(comparison_blocks(comparison)), "")
+
+
+def comparison_blocks(comparison: Comparison) -> Iterator[ViewBlock]:
+    """The comparison as blocks, of which its page and the views of the run are made."""
     about_goals = (
         _solved_section, _paired_section, _within_section, _effort_section,
         _robustness_section, _iterations_section, _outcomes_section, _goals_section,
     )  # fmt: skip
     sections = (_about_section, *(about_goals if comparison["goals"] else ()), _settings_section, _refused_section)
-    parts = [part for section in sections for part in section(comparison)]
-    return html_page(f"{run}: {comparison_headline(comparison)}", parts, PAGE_STYLE)
+    for section in sections:
+        yield from section(comparison)
 
 
 def _cell(comparison: Comparison, estimate: Estimate, write: Write) -> str:
-    mean, trust = estimate_parts(estimate, write, len(comparison["seeds"]))
-    return f"{html_text(mean)} <small>{html_text(trust)}</small>"
+    return " ".join(estimate_parts(estimate, write, len(comparison["seeds"]))).strip()
 
 
 def _mark(comparison: Comparison, x: float, label: str, estimate: Estimate, write: Write) -> ChartMark:
     if estimate["mean"] is None:
         raise ValueError(f"{label}: there is no figure to draw")
-    text = " ".join(estimate_parts(estimate, write, len(comparison["seeds"])))
-    return ChartMark(x, estimate["mean"], interval_ends(estimate), f"{label}: {text}")
-
-
-def _captioned(picture: str, caption: str) -> str:
-    return f"<figure>{picture}<figcaption>{html_text(caption)}</figcaption></figure>"
-
-
-def _note(words: str) -> str:
-    return f'<p class="note">{html_text(words)}</p>'
+    return ChartMark(x, estimate["mean"], interval_ends(estimate), f"{label}: {_cell(comparison, estimate, write)}")
 
 
 def _figure_range(estimates: Sequence[Estimate]) -> tuple[float, float]:
@@ -90,60 +82,70 @@ def _rows_chart(
     return rows_chart(title, across, rows)
 
 
-def _about_section(comparison: Comparison) -> Iterator[str]:
+def _table(name: str, title: str, sentence: str, head: Head, rows: Iterable[Sequence[str]]) -> Table:
+    columns = [each if isinstance(each, Column) else Column(each) for each in head]
+    return Table(name, title, sentence, columns, [Row(row) for row in rows])
+
+
+def _about_section(comparison: Comparison) -> Iterator[ViewBlock]:
     spent = ", ".join(f"{number} {what}" for what, number in comparison["budget"].items() if number is not None)
     seeds = ", ".join(map(str, comparison["seeds"]))
-    yield f"<p>Each search may spend {html_text(spent)}; seeds: {seeds or NONE}."
-    yield "Only proofs that held when checked count."
-    yield f"{SEEDLESS if len(comparison['seeds']) == 1 else html_text(INTERVALS)}</p>"
+    said = [f"Each search may spend {spent}; seeds: {seeds or NONE}.", "Only proofs that held when checked count."]
+    said.append(SEEDLESS if len(comparison["seeds"]) == 1 else INTERVALS)
     lean = comparison["lean"]
     origin = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
-    yield f'<p class="made">{html_text(origin + settings_line(comparison["shared"]))}.</p>'
+    yield Text("about", "About", f"{' '.join(said)}\n\n{origin}{settings_line(comparison['shared'])}.")
 
 
-def _solved_section(comparison: Comparison) -> Iterator[str]:
-    yield "<h2>Solved</h2>"
+def _solved_section(comparison: Comparison) -> Iterator[ViewBlock]:
     every = comparison["scenarios"].items()
     shares = {name: each["share"] for name, each in every}
     title = "share of goals solved"
-    yield _captioned(
-        _rows_chart(comparison, share_scale(title), f"{title}, by scenario", shares, format_share),
+    yield Picture(
+        "solved",
+        "Solved",
         "The mean over seeds and its interval, which has no width where all seeds are alike. "
-        "Below, a ring for each seed; equal ones lie on each other.",
+        "Below, a ring for each seed; equal ones lie on each other. More is better.",
+        _rows_chart(comparison, share_scale(title), f"{title}, by scenario", shares, format_share),
     )
     rows = (
-        [html_text(name), ", ".join(map(str, each["solved"].values())), _cell(comparison, each["share"], format_share)]
+        [name, ", ".join(map(str, each["solved"].values())), _cell(comparison, each["share"], format_share)]
         for name, each in every
     )
     head = f"of {plural(len(comparison['goals']), 'goal')}, with each seed"
-    yield html_table(("scenario", head, "share solved (interval)"), rows)
+    share = Column("share solved (interval)", better="higher")
+    yield _table("solved-by", "Solved, by scenario", "", ("scenario", head, share), rows)
 
 
-def _paired_section(comparison: Comparison) -> Iterator[str]:
-    paired = comparison["paired"]
+def _paired_section(comparison: Comparison) -> Iterator[ViewBlock]:
+    paired, first = comparison["paired"], comparison["first"]
     if not paired:
         return
-    first = html_text(comparison["first"])
-    yield f"<h2>Against {first}</h2>"
     differences = {name: each["difference"] for name, each in paired.items()}
-    title = f"difference to {comparison['first']} in the share of goals solved"
+    title = f"difference to {first} in the share of goals solved"
     low, high = _figure_range([*differences.values()])
     scale = difference_scale(title, min(low, -0.1), max(high, 0.1))
-    yield _captioned(
+    yield Picture(
+        "paired",
+        f"Against {first}",
+        "Goal by goal and seed by seed; above 0 is better than it. Where the interval holds 0, the seeds do not tell "
+        "the two apart.",
         _rows_chart(comparison, scale, title, differences, format_points),
-        "Goal by goal and seed by seed. Where the interval holds 0, the seeds do not tell the two apart.",
     )
     rows, alone = [], []
     for name, each in paired.items():
         here, there = each["only_here"], each["only_there"]
         counts = map(str, (each["both"], len(here), len(there), each["neither"]))
         difference = _cell(comparison, each["difference"], format_points)
-        rows.append([html_text(name), difference, *counts, _cell(comparison, each["calls_ratio"], format_ratio)])
-        alone.append([html_text(name), _goal_list(here), _goal_list(there)])
-    head = ("scenario", "difference, percentage points (interval)", "both", "only this", f"only {first}", "neither")
-    yield html_table((*head, "calls where both solved, as a ratio (interval)"), rows, numbers=(2, 3, 4, 5))
-    yield "<details><summary>Goals that only one of the two solved</summary>"
-    yield f"{html_table(('scenario', 'only this', f'only {first}'), alone)}</details>"
+        rows.append([name, difference, *counts, _cell(comparison, each["calls_ratio"], format_ratio)])
+        alone.append([name, _goal_list(here), _goal_list(there)])
+    counted = (Column(each, True) for each in ("both", "only this", f"only {first}", "neither"))
+    head: Head = ("scenario", "difference, percentage points (interval)", *counted)
+    ratio = "calls where both solved, as a ratio (interval)"
+    yield _table("paired-by", f"Against {first}, by scenario", "", (*head, Column(ratio, better="lower")), rows)
+    yield _table(
+        "alone", "Goals that only one of the two solved", "", ("scenario", "only this", f"only {first}"), alone
+    )
 
 
 def _goal_list(solved: Sequence[Mapping[str, Any]]) -> str:
@@ -153,14 +155,13 @@ def _goal_list(solved: Sequence[Mapping[str, Any]]) -> str:
         seeds.setdefault(each["goal"], []).append(str(each["seed"]))
     listed = [f"{goal} (seed {', '.join(some)})" for goal, some in seeds.items()]
     more = [f"and {len(listed) - MOST_LISTED} more in comparison.json"] if len(listed) > MOST_LISTED else []
-    return html_text("; ".join([*listed[:MOST_LISTED], *more])) or NONE
+    return "; ".join([*listed[:MOST_LISTED], *more]) or NONE
 
 
-def _within_section(comparison: Comparison) -> Iterator[str]:
+def _within_section(comparison: Comparison) -> Iterator[ViewBlock]:
     at, every, steps = (comparison["within"][what] for what in ("at", "shares", "steps"))
     if not any(steps.values()):
         return
-    yield "<h2>Solved within so many calls</h2>"
     lines = []
     for name, shares in every.items():
         marks = [
@@ -170,27 +171,22 @@ def _within_section(comparison: Comparison) -> Iterator[str]:
         ]
         lines.append(ChartLine(name, stairs(steps[name], at[0], at[-1]), marks))
     across = Scale("calls", at[0], max(at[-1], 10 * at[0]), at, logarithmic=True)
-    yield _captioned(
-        line_chart("share of goals solved within so many calls", across, share_scale("share solved"), lines),
+    yield Picture(
+        "within",
+        "Solved within so many calls",
         "The steps are of all seeds together; marks with intervals stand side by side where the table has a column. "
-        "A call is one tactic run by Lean.",
+        "A call is one tactic run by Lean. Higher and further to the left is better.",
+        line_chart("share of goals solved within so many calls", across, share_scale("share solved"), lines),
     )
-    rows = (
-        [html_text(name), *(_cell(comparison, each, format_share) for each in some)] for name, some in every.items()
-    )
-    yield html_table(("scenario", *(plural(calls, "call") for calls in at)), rows)
+    rows = ([name, *(_cell(comparison, each, format_share) for each in some)] for name, some in every.items())
+    head = ("scenario", *(plural(calls, "call") for calls in at))
+    yield _table("within-by", "Solved within so many calls, by scenario", "", head, rows)
 
 
-def _effort_section(comparison: Comparison) -> Iterator[str]:
-    yield "<h2>What it took</h2>"
-    yield _note(
-        "Up to the proof: of goals that were solved alone, which flatters a scenario that solves only what is easy. "
-        "For a goal: solved or not, all that its search spent; one that is hindered or at a dead end may spend little. "
-        "For a proof: all calls of a seed, those for goals that were not solved too, for each proof."
-    )
+def _effort_section(comparison: Comparison) -> Iterator[ViewBlock]:
     rows = []
     for name, each in comparison["scenarios"].items():
-        cells = [html_text(name)]
+        cells = [name]
         for proofs in (each["to_proof"][what] for what in COSTS):
             median = NONE if proofs["median"] is None else format_amount(proofs["median"])
             cells += [median, _cell(comparison, proofs["mean"], format_amount)]
@@ -198,26 +194,31 @@ def _effort_section(comparison: Comparison) -> Iterator[str]:
         rows.append([*cells, *(_cell(comparison, estimate, format_amount) for estimate in others)])
     head = [f"{what} up to the proof: {which}" for what in COSTS for which in ("median", "mean")]
     head += [f"{what} for a goal" for what in COSTS]
-    yield html_table(("scenario", *head, "calls for a proof"), rows)
+    sentence = (
+        "Up to the proof: of goals that were solved alone, which flatters a scenario that solves only what is easy. "
+        "For a goal: solved or not, all that its search spent; one that is hindered or at a dead end may spend little. "
+        "For a proof: all calls of a seed, those for goals that were not solved too, for each proof. Less is better."
+    )
+    yield _table("effort", "What it took", sentence, ("scenario", *head, "calls for a proof"), rows)
 
 
-def _robustness_section(comparison: Comparison) -> Iterator[str]:
+def _robustness_section(comparison: Comparison) -> Iterator[ViewBlock]:
     points = [(line, one) for line, on_it in comparison["robustness"].items() for one in on_it]
     if not points:
         return
-    yield "<h2>Robustness</h2>"
-    yield _note("On a line are scenarios that differ in nothing but the fraction of goals that is blocked.")
     _, most = _figure_range([one["calls"] for _, one in points])
+    alike = "On a line are scenarios that differ in nothing but the fraction of goals that is blocked."
     share = _robustness_chart(comparison, "share", share_scale("share solved"), format_share)
-    yield _captioned(share, "Marks of several lines at the same fraction stand side by side.")
+    said = f"{alike} Marks of several lines at the same fraction stand side by side."
+    yield Picture("robustness", "Robustness", said, share)
     calls = _robustness_chart(comparison, "calls", amount_scale("calls for a goal", most), format_amount)
-    yield _captioned(calls, "All that was spent for a goal, solved or not.")
+    yield Picture("robustness-calls", "Robustness: calls", "All that was spent for a goal, solved or not.", calls)
     rows = []
     for line, one in points:
         figures = [_cell(comparison, one["share"], format_share), _cell(comparison, one["calls"], format_amount)]
-        rows.append([html_text(line), f"{100 * one['fraction']:g} %", html_text(one["scenario"]), *figures])
-    head = ("line", "blocked", "scenario", "share solved (interval)", "calls for a goal (interval)")
-    yield html_table(head, rows, (1,))
+        rows.append([line, f"{100 * one['fraction']:g} %", one["scenario"], *figures])
+    head: Head = ("line", Column("blocked", True), "scenario", "share solved (interval)", "calls for a goal (interval)")
+    yield _table("robustness-by", "Robustness, by scenario", alike, head, rows)
 
 
 def _robustness_chart(comparison: Comparison, figure: str, up: Scale, write: Write) -> str:
@@ -234,63 +235,76 @@ def _robustness_chart(comparison: Comparison, figure: str, up: Scale, write: Wri
     return line_chart(f"{up.title}, by the fraction of goals blocked", across, up, lines)
 
 
-def _iterations_section(comparison: Comparison) -> Iterator[str]:
+def _iterations_section(comparison: Comparison) -> Iterator[ViewBlock]:
     """Section of iterations, without empty columns."""
     uses: dict[str, dict[str, Estimate]] = {}
     for name, each in comparison["scenarios"].items():
         spent = each["iterations"]
         uses[name] = {"blocked, delayed or idle": spent["nothing"], "idle": spent["idle"], **spent["reasons"]}
     columns = [title for title in next(iter(uses.values())) if any(each[title]["mean"] for each in uses.values())]
-    yield "<h2>Where iterations went</h2>"
-    yield _note(
+    sentence = (
         "As shares of all iterations of a seed. blocked, delayed or idle: what was spent on nothing. "
         "idle: there was nothing to do for the agent; part of no_expansion, the rest of which tried tactics in vain."
     )
-    rows = (
-        [html_text(name), *(_cell(comparison, each[title], format_share) for title in columns)]
-        for name, each in uses.items()
-    )
-    yield html_table(("scenario", *map(html_text, columns)), rows)
+    rows = ([name, *(_cell(comparison, each[title], format_share) for title in columns)] for name, each in uses.items())
+    yield _table("iterations", "Where iterations went", sentence, ("scenario", *columns), rows)
 
 
-def _outcomes_section(comparison: Comparison) -> Iterator[str]:
-    yield "<h2>How searches ended</h2>"
-    yield _note(
+def _outcomes_section(comparison: Comparison) -> Iterator[ViewBlock]:
+    sentence = (
         "open: the budget was spent. dead: no tactic was left to try. "
         "unverified: what was found did not hold. Only solved counts as solved; all count."
     )
     every = comparison["scenarios"].items()
-    rows = ([html_text(name), *(str(each["outcomes"][what]) for what in OUTCOMES)] for name, each in every)
-    yield html_table(("scenario", *OUTCOMES), rows, range(1, 1 + len(OUTCOMES)))
+    rows = ([name, *(str(each["outcomes"][what]) for what in OUTCOMES)] for name, each in every)
+    head: Head = ("scenario", *(Column(each, True) for each in OUTCOMES))
+    yield _table("outcomes", "How searches ended", sentence, head, rows)
     keys = ("goal", "seed", "outcome", "error")
     wrong = [[name, *(str(one[key]) for key in keys)] for name, each in every for one in each["wrong"]]
     if wrong:
-        yield html_table(("scenario", "goal", "seed", "", "what was wrong"), ([*map(html_text, row)] for row in wrong))
+        columns = ("scenario", "goal", "seed", "outcome", "what was wrong")
+        yield _table("wrong", "What did not hold", "Nothing of this counts as solved.", columns, wrong)
 
 
-def _goals_section(comparison: Comparison) -> Iterator[str]:
+def _goals_section(comparison: Comparison) -> Iterator[ViewBlock]:
     """Section of goals; those that nobody solved come first."""
     by_goal, seeds = comparison["by_goal"], len(comparison["seeds"])
     never = sum(not any(each.values()) for each in by_goal.values())
-    yield "<h2>Goals</h2>"
-    yield _note(f"With how many of the seeds each was solved. Those that nobody solved come first: {never}.")
+    sentence = f"With how many of the seeds each was solved. Those that nobody solved come first: {never}."
     ordered = sorted(by_goal.items(), key=lambda goal: any(goal[1].values()))  # else as they are
-    rows = ([html_text(name), *(f"{len(some)} of {seeds}" for some in each.values())] for name, each in ordered)
-    yield html_table(("goal", *map(html_text, comparison["scenarios"])), rows)
+    rows = [
+        Row(
+            [name, *(f"{len(some)} of {seeds}" for some in each.values())],
+            goal_item(name),
+            "proved" if any(each.values()) else "open",
+        )
+        for name, each in ordered
+    ]
+    yield Table("goals", "Goals", sentence, [Column("goal"), *map(Column, comparison["scenarios"])], rows)
 
 
-def _settings_section(comparison: Comparison) -> Iterator[str]:
-    yield "<h2>Scenarios</h2>"
-    yield _note("As a spec would have them; what is not said is as it is by default.")
+def goal_item(goal: str) -> str:
+    """The item of a goal is the name of the target that checks it."""
+    return f"goal.{goal}"
+
+
+def _settings_section(comparison: Comparison) -> Iterator[ViewBlock]:
     every = comparison["scenarios"].items()
-    rows = ([html_text(name), html_text(settings_line(spec_settings(each["settings"])))] for name, each in every)
-    yield html_table(("scenario", "settings"), rows)
+    rows = ([name, settings_line(spec_settings(each["settings"]))] for name, each in every)
+    sentence = "As a spec would have them; what is not said is as it is by default."
+    yield _table("scenarios", "Scenarios", sentence, ("scenario", "settings"), rows)
 
 
-def _refused_section(comparison: Comparison) -> Iterator[str]:
-    if rows := comparison["refused"]:
-        yield f"<h2>{plural(len(rows), 'row')} of the bank not counted</h2>"
-        yield html_table(("row", "why"), ([html_text(each["goal"]), html_text(each["error"])] for each in rows))
+def _refused_section(comparison: Comparison) -> Iterator[ViewBlock]:
+    return refused_block([(each["goal"], each["error"]) for each in comparison["refused"]])
+
+
+def refused_block(refused: Sequence[tuple[str, str]]) -> Iterator[ViewBlock]:
+    """Rows that count nowhere, with why; nothing where there are none."""
+    if refused:
+        rows = [Row(pair, status="refused") for pair in refused]
+        title = f"{plural(len(refused), 'row')} of the bank not counted"
+        yield Table("refused", title, "", [Column("row"), Column("why")], rows)
 
 
 def format_share(number: float) -> str:

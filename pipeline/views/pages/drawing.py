@@ -1,15 +1,17 @@
-"""Pieces of pages and charts: the frame of a page, tables, scales, colours, dashes, marks and bars.
+"""Pieces of pages and charts: frame, tables and blocks of a page, scales, colours, dashes, marks and bars.
 
 A page needs nothing beside it, and has its looks in the light and in the dark.  Lines differ in colour, dashes and
 marks, so that none of these is needed to tell them apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from math import ceil, floor, isfinite, log10
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+from pipeline.core.projection import STATUSES, Block, Code, Column, Heat, Picture, Row, Table, Text
 from pipeline.core.text import visible_text
 
 PAGE_STYLE = """
@@ -20,6 +22,10 @@ th, td { text-align: left; vertical-align: top; padding: .25rem .6rem; border-bo
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 pre, code { font: 13px/1.4 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; } svg text { fill: currentColor; font: 12px system-ui, sans-serif; }
+h2 { margin-top: 2.2rem; } figure { margin: 1rem 0; } figcaption, .note { opacity: .8; } td { white-space: pre-line; }
+td:first-child, td.number { white-space: nowrap; } details details, pre { white-space: pre-wrap; }
+.promoted, .proved, .done, .passed { color: var(--done); } .failed, .refused, .open, .queued { color: var(--left); }
+.wide { overflow-x: auto; }
 """.strip()
 
 
@@ -51,6 +57,86 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Coll
     body = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
     return f"<table>\n{top}\n{body}\n</table>"
 
+
+# --- Blocks, on a page without a script.
+
+Details = Mapping[str, Sequence[Block]]
+
+
+def blocks_html(blocks: Iterable[Block], details: Details = MappingProxyType({})) -> Iterator[str]:
+    """Blocks below their titles; rows whose items have details can be opened."""
+    for block in blocks:
+        if block.title:
+            yield f"<h2>{html_text(block.title)}</h2>"
+        yield from _DRAWN[type(block)](block, details)
+
+
+def _text_html(block: Text, _: Details) -> Iterator[str]:
+    yield from (f"<p>{html_text(part)}</p>" for part in block.text.split("\n\n"))
+
+
+def _table_html(block: Table, details: Details) -> Iterator[str]:
+    if block.sentence:
+        yield f'<p class="note">{html_text(block.sentence)}</p>'
+    head = [html_text(_column_title(each)) for each in block.columns]
+    rows = ([_name_html(row, details), *map(html_text, row.cells[1:])] for row in block.rows)
+    yield _wide_html(html_table(head, rows, [at for at, each in enumerate(block.columns) if each.is_number]))
+
+
+def _wide_html(table: str) -> str:
+    """A table that is scrolled by itself where the window is narrow."""
+    return f'<div class="wide" tabindex="0">{table}</div>'
+
+
+def _column_title(column: Column) -> str:
+    unit = f", {column.unit}" if column.unit else ""
+    return f"{column.title}{unit}{f' ({column.better} is better)' if column.better else ''}"
+
+
+def _name_html(row: Row, details: Details) -> str:
+    """The first cell of a row: its sign and name, and the details below that."""
+    sign = f'<span class="{row.status}" title="{row.status}">{STATUSES[row.status]}</span> ' if row.status else ""
+    name = f"{'&emsp;' * row.depth}{sign}{html_text(row.cells[0])}"
+    if row.item not in details:
+        return name
+    return f"<details><summary>{name}</summary>{''.join(_opened_html(details[row.item]))}</details>"
+
+
+def _opened_html(blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        yield f"<h3>{html_text(block.title)}</h3>"
+        yield from _DRAWN[type(block)](block, {})
+
+
+def _picture_html(block: Picture, _: Details) -> Iterator[str]:
+    yield f"<figure>{block.svg}<figcaption>{html_text(block.sentence)}</figcaption></figure>"
+
+
+def _heat_html(block: Heat, _: Details) -> Iterator[str]:
+    yield f'<p class="note">{html_text(block.sentence)} - was not measured.</p>'
+    rows = ([row.title, *("-" if value is None else f"{value:g}" for value in row.values)] for row in block.rows)
+    numbers = range(1, 1 + len(block.columns))
+    yield _wide_html(
+        html_table(["", *map(html_text, block.columns)], ([*map(html_text, row)] for row in rows), numbers)
+    )
+
+
+def _code_html(block: Code, _: Details) -> Iterator[str]:
+    yield f"<pre>{html_text(block.text)}</pre>"
+    if block.left_out:
+        yield f'<p class="note">{block.left_out:,} bytes are left out; all of it is in {html_text(block.path)}.</p>'
+
+
+_DRAWN: Mapping[type, Callable[[Any, Details], Iterator[str]]] = {
+    Text: _text_html,
+    Table: _table_html,
+    Picture: _picture_html,
+    Heat: _heat_html,
+    Code: _code_html,
+}
+
+
+# --- Scales.
 
 MOST_PARTS = 8  # a scale has at most so many parts, or one more
 STEP_SIZES = (1, 2, 5, 10)
