@@ -351,6 +351,9 @@ def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Show
     assert shown.text(".chip[data-status=refused]") == "⊘ refused 2"
     assert "token" not in shown.place
     shown.is_so("document.querySelectorAll('#drawer .card').length == 5")
+    shown.page.click("#drawer >> text=follow")  # the server has no such log
+    shown.is_so("document.querySelector('#notice').innerText.startsWith('The log cannot be followed')")
+    assert shown.says("document.querySelector('#drawer [aria-pressed]').ariaPressed") == "false"
     shown.press("Escape")
     shown.page.click(".steer >> text=pause")
     shown.is_so("document.querySelector('#notice').innerText.includes('noted')")
