@@ -31,7 +31,7 @@ from pipeline.core.outcome import (
 )
 from pipeline.core.text import one_line
 from pipeline.store import noop
-from pipeline.store.files import append_lines, whole_lines, write_whole
+from pipeline.store.files import append_lines, open_plain, whole_lines, write_whole
 from pipeline.store.records import Record, is_time, record_of
 from pipeline.views.events import Build, Reporter
 
@@ -79,7 +79,7 @@ def _end_of(record: Record) -> dict[str, Any]:
 def _lines(path: str) -> Iterable[bytes]:
     if not os.path.exists(path):
         return []
-    with open(path, "rb") as file:
+    with open_plain(path) as file:
         return [*whole_lines(file)]
 
 

@@ -43,8 +43,8 @@ NEW_COMMANDS = {
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
     "log": "pipeline.commands.questions:LogCommand",
-    "watch": "pipeline.commands.watch:WatchCommand",
-    "dashboard": "pipeline.commands.dashboard:DashboardCommand",
+    "watch": "pipeline.commands.screens:WatchCommand",
+    "dashboard": "pipeline.commands.screens:DashboardCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
     "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",
@@ -57,6 +57,8 @@ MEANINGLESS = {
     "reset-dep": "pipeline.commands.doit_commands:ResetDepCommand",
     "strace": "pipeline.commands.doit_commands:StraceCommand",
 }
+# Packages of the extras that commands of the same names need.
+EXTRAS = {"dashboard": ("starlette", "uvicorn"), "watch": ("textual",)}
 # `coppice mcts` builds the run of that name, so a run may have it.
 _SHARED = {"mcts"}
 # Why no run may have a name; the name of the run that flags ask for would hide a spec of that name.

@@ -15,10 +15,8 @@ help           help
 questions      why, plan, graph, explain, replay, prompt, log
 searches       advance, calibrate, holdout, retry
 tree           tree, branches
-watch          watch; how a feed comes to a terminal
 steer          pause, resume, idea, answer
-screens        report
-dashboard      dashboard
+screens        report, dashboard, watch; how any feed comes to a terminal
 upkeep         init, schema, gc
 doctor         doctor
 starters       what a first search over code measures, and the files that `init --kind tree` writes for it

@@ -18,15 +18,13 @@ from importlib.metadata import version
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
+from pipeline.build.names import EXTRAS
 from pipeline.commands.command import AnywhereCommand, opt_json, print_result
 from pipeline.core.cages import AUTO, GRADES, TRUSTED
 from pipeline.core.text import byte_text
 from pipeline.machine import grades, kernel
 from pipeline.machine.limits import describe_groups
 from pipeline.machine.usage import usable_cpus
-
-# What the commands of these names need, which are extras of the same names; `report` needs nothing.
-SCREENS = {"dashboard": ("starlette", "uvicorn"), "watch": ("textual",)}
 
 
 class Finding(NamedTuple):
@@ -188,7 +186,7 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
     "Landlock": check_landlock,
     "call filter": check_call_filter,
     "control groups": check_groups,
-    **{f"screen: {name}": partial(check_extra, name, SCREENS[name]) for name in SCREENS},
+    **{f"screen: {name}": partial(check_extra, name, packages) for name, packages in EXTRAS.items()},
     **{f"sandbox: {grade}": partial(check_grade, grade) for grade in GRADES},
     f"sandbox: {AUTO}": check_auto,
 }

@@ -174,7 +174,7 @@ class ReplayCommand(OneRunCommand):
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         if params["show"]:
-            from pipeline.commands.watch import replay_show
+            from pipeline.commands.screens import replay_show
 
             return replay_show(args[0], params)
         if given := [f"--{name}" for name in ("speed", "from", "save", "page") if params[name]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pipeline.machine.failures import NOT_NOW
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question, Usage, valid_amount
-from pipeline.store.files import append_lines, whole_lines
+from pipeline.store.files import append_lines, open_plain, whole_lines
 
 CALLS_FILE = "calls.jsonl"
 RETIRED = "calls-"
@@ -105,7 +105,7 @@ def call_line(call: Call) -> bytes:
 
 def read_calls(path: str, key: str = "") -> Iterator[Call]:
     """Calls in the order of the file, only those of `key` if it is given.  A torn last line was never written."""
-    with open(path, "rb") as file:
+    with open_plain(path) as file:
         for number, line in enumerate(whole_lines(file), 1):
             if key.encode() in line:
                 call = parse_call(line, f"{path}:{number}")

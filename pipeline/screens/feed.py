@@ -26,9 +26,10 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from pipeline import kinds
@@ -36,7 +37,8 @@ from pipeline.build import project
 from pipeline.build.activity import activity_path, moment_of
 from pipeline.build.history import past_builds
 from pipeline.core.projection import Json, as_json, delta
-from pipeline.errors import SpecError, did_you_mean
+from pipeline.core.text import one_line, visible_text
+from pipeline.errors import SpecError, did_you_mean, unreadable_message
 from pipeline.machine.redaction import redact_text
 from pipeline.screens.access import STEERED
 from pipeline.store.files import append_all, read_bytes
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from pipeline.views.pages.document import Sources
 
 LOG_BYTES = 64_000  # of a log at once
+LONGEST_REASON = 200  # characters
 
 
 class RunFeed:
@@ -62,6 +65,7 @@ class RunFeed:
         self.run, self.last = run, Json()
         self._spec, self._steering = project.spec_paths()[run], SteeringLog(run)
         self._looked: Sequence[Any] | None = None
+        self._problem: SpecError | None = None  # with what is there
         self._named: set[str] = set()  # files that somebody was told of
         self._watched: Sequence[str] = ()
         self._read_plan()
@@ -73,17 +77,30 @@ class RunFeed:
 
     def now(self) -> Json:
         """The projection as it stands."""
-        self._watched = self._view.watched(self.run, self._plan.targets)
-        self._looked = self._look()  # before: what changes meanwhile is a change
-        self.last = as_json(
-            self._view.project(self.run, self._plan.targets, self._moment._replace(builds=past_builds(self.run)))
-        )
+        self._looked = None
+        with readable(self.run):
+            self._watched = self._view.watched(self.run, self._plan.targets)
+            looked = self._look()  # before: what changes meanwhile is a change
+        try:
+            with readable(self.run):
+                moment = self._moment._replace(builds=past_builds(self.run))
+                self.last = as_json(self._view.project(self.run, self._plan.targets, moment))
+        except SpecError as problem:
+            self._looked, self._problem = looked, problem
+            raise
+        self._looked, self._problem = looked, None
         self._name_files(self.last["blocks"])
         return self.last
 
     def poll(self) -> Json:
-        """Tell what has changed since the last time; it costs a stat a file when nothing has."""
-        if self._look() == self._looked:
+        """Tell what has changed since the last time; it costs a stat a file when nothing has.
+
+        What could not be read is still a problem while it is the same."""
+        with readable(self.run):
+            is_same = self._look() == self._looked
+        if is_same and self._problem and not isinstance(self._problem.__cause__, OSError):
+            raise self._problem
+        if is_same and not self._problem:
             return {}
         before = self.last
         return delta(before, self.now())
@@ -101,7 +118,8 @@ class RunFeed:
 
     def details(self, item: str) -> list[Json]:
         """The blocks of an item; SpecError when there is none."""
-        blocks = [as_json(block) for block in self._view.details(self.run, self._plan.targets, item)]
+        with readable(f"{self.run}:{item}"):
+            blocks = [as_json(block) for block in self._view.details(self.run, self._plan.targets, item)]
         self._name_files(blocks)
         return blocks
 
@@ -112,8 +130,10 @@ class RunFeed:
         """Read a log from a byte on, or its end; of files that a block has named, below runs/, and of no others.
 
         `next`: where to go on; the text ends with a line, if there is one."""
+        if path not in self._named:  # first: there may be a NUL in it
+            raise SpecError("nothing that is shown has this log")
         inside, real = os.path.realpath("runs"), os.path.realpath(path)
-        if path not in self._named or os.path.commonpath([inside, real]) != inside:
+        if os.path.commonpath([inside, real]) != inside:
             raise SpecError("nothing that is shown has this log")
         try:
             fd = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -136,6 +156,24 @@ class RunFeed:
         sources, can = page_sources(), STEERED if self._plan.kind in kinds.STEER.kinds else ()
         page = live_document(sources, self.last or self.now(), f"/api/runs/{self.run}", can)
         return page, content_policy(sources, is_live=True)
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Say for people that records cannot be read, or do not fit together: anybody may write there.
+
+    Where our own code stumbled over them is said, too; it may be to blame."""
+    try:
+        yield
+    except OSError as error:
+        raise SpecError(unreadable_message(what, error)) from error
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        place = extract_tb(error.__traceback__)[-1]
+        why = f"{type(error).__name__}: {one_line(visible_text(str(error)), LONGEST_REASON)}"
+        where = f"{os.path.basename(place.filename)}:{place.lineno}"
+        run = what.partition(":")[0]
+        hint = f"`coppice validate {run}` checks those of a search over code"
+        raise SpecError(f"{what}: records are damaged or do not fit together ({why}, {where}); {hint}") from error
 
 
 def page_sources() -> Sources:
@@ -167,17 +205,19 @@ def run_list() -> list[Json]:
 
 def _run_row(run: str, spec: str) -> Json:
     row: Json = {"run": run, "spec": spec, "kind": None, "problem": ""}
+    row |= {"building": False, "paused": False, "last": None}
     try:
         if _KINDS.get(spec, (0, ""))[0] != signature(spec):
             _KINDS[spec] = signature(spec), kinds.kind_of(project.parse_spec(spec))
         row["kind"] = _KINDS[spec][1]
+        with readable(run):
+            moment, builds = moment_of(run, SteeringLog(run)), past_builds(run)
+        row |= {"building": moment.is_building, "paused": moment.pause is not None}
+        fields = ("number", "at", "seconds", "stopped", "counts")
+        row["last"] = {name: getattr(builds[-1], name) for name in fields} if builds else None
     except SpecError as error:
         row["problem"] = str(error)
-    builds = past_builds(run)
-    moment = moment_of(run, SteeringLog(run))
-    last = {name: getattr(builds[-1], name) for name in ("number", "at", "seconds", "stopped", "counts")}
-    last_build = last if builds else None
-    return row | {"building": moment.is_building, "paused": moment.pause is not None, "last": last_build}
+    return row
 
 
 def ledger_stats() -> Json:
@@ -211,11 +251,30 @@ class Discretion:
         self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
         home = environ.get("HOME", "").rstrip("/")
         self._places = [(f"{folder.rstrip('/')}/", "")] + [(f"{home}/", "~/")] * bool(home)
+        known = [*(place for place, _ in self._places), *self._secrets.values()]
+        self._in_json = [json.dumps(each)[1:-1] for each in known]
 
     def clean(self, text: str) -> str:
         for place, word in self._places:
             text = text.replace(place, word)
         return redact_text(text, self._secrets) if self._secrets else text
+
+    def clean_json(self, value: Any) -> Any:
+        """JSON of which every text is cleaned."""
+        if isinstance(value, str):
+            return self.clean(value)
+        if isinstance(value, list | tuple):
+            return [self.clean_json(each) for each in value]
+        return {name: self.clean_json(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+    def json_text(self, value: Any) -> str:
+        """Cleaned JSON as text.  Most has nothing to take out, as one look at the whole tells."""
+        text = _json_text(value)
+        return _json_text(self.clean_json(value)) if any(each in text for each in self._in_json) else text
+
+
+def _json_text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def frame(facts: Mapping[str, Any], text: str = "") -> bytes:
@@ -275,14 +334,14 @@ class FeedDesk:
             yield self._whole_frame()
         elif change := self.feed.poll():
             self._version += 1
-            text = self._text(change)
+            text = self._discretion.json_text(change)
             self._sent += len(text)
             yield self._state_frame("delta", text)
             if self._sent - self._whole > max(FOLDED_BYTES, self._whole // FOLDED_PART):
                 yield self._whole_frame()
 
     def _whole_frame(self) -> bytes:
-        text = self._text(self.feed.last)
+        text = self._discretion.json_text(self.feed.last)
         self._whole = self._sent = len(text)
         return self._state_frame("projection", text)
 
@@ -295,9 +354,6 @@ class FeedDesk:
     def _state_frame(self, what: str, text: str) -> bytes:
         return frame({"is": what, "version": self._version, "state": self.feed.last["state"]["word"]}, text)
 
-    def _text(self, value: Any) -> str:
-        return self._discretion.clean(json.dumps(value, separators=(",", ":"), allow_nan=False))
-
     def answer(self, question: Mapping[str, Any]) -> None:
         """Answer a question; what is wrong with it goes to whoever asked."""
         facts: Json = {"is": "answer", "id": question["id"], "status": 200}
@@ -306,7 +362,7 @@ class FeedDesk:
                 text, facts["policy"] = self.feed.page()
                 text = self._discretion.clean(text)
             else:
-                text = self._text(_ANSWERS[question["ask"]](self, question))
+                text = self._discretion.json_text(_ANSWERS[question["ask"]](self, question))
         except (SpecError, OSError) as error:
             facts["status"], text = 404, self._discretion.clean(str(error))
         self._send(frame(facts, text))

@@ -325,7 +325,7 @@ class WatchApp(App[None]):
             return
         self.question = ""
         if event.key == "y" and self.steering is not None:
-            self.remark = self.steering.act(self.projection)
+            self.remark = self.steering.act()
         self.draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -411,8 +411,8 @@ class WatchApp(App[None]):
     def action_steer(self) -> None:
         if self.steering is None:
             self.remark = "nothing here can be paused"
-        elif not (question := self.steering.question(self.projection)):
-            self.remark = self.steering.act(self.projection)
+        elif not (question := self.steering.question()):
+            self.remark = self.steering.act()
         else:
             self.question = question
         self.draw()

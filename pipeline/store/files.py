@@ -281,6 +281,20 @@ def _stat(path: str) -> os.stat_result | None:
         raise
 
 
+def open_plain(path: str) -> IO[bytes]:
+    """Open a file to read; OSError for what is no plain one: a pipe would be waited for without end."""
+    return open(path, "rb", opener=_open_plain)
+
+
+def _open_plain(path: str, flags: int) -> int:
+    fd = os.open(path, flags | os.O_NONBLOCK)
+    mode = os.fstat(fd).st_mode
+    if S_ISREG(mode) or S_ISDIR(mode):  # of a folder the caller says what it is
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "not a plain file", path)
+
+
 def read_bytes(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()

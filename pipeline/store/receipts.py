@@ -32,7 +32,7 @@ from pipeline.core.projection import (
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store import noop
-from pipeline.store.files import append_all, missing_newline, write_whole
+from pipeline.store.files import append_all, missing_newline, open_plain, write_whole
 
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
 # Of a receipt, files by path whose order counts: which of them belongs to which port.
@@ -71,7 +71,7 @@ class Receipts:
         self._indexed = False
         self._torn = False  # the file may end within a line
         try:
-            with open(self.path, "rb") as file:
+            with open_plain(self.path) as file:
                 self._content = file.read()
         except FileNotFoundError:
             self._content = b""  # a run never built has none

@@ -16,7 +16,7 @@ from pipeline.errors import SpecError
 from pipeline.git.objects import has_commit, patch_text
 from pipeline.git.repository import run_repository
 from pipeline.machine.lock import is_locked
-from pipeline.models.calls import Call, read_calls
+from pipeline.models.calls import Call, DamagedCall, read_calls
 from pipeline.store.steering import PAUSED, RESUMED, SteeringLog, steering_path
 from pipeline.tree.accounts import MARKS, Explanation
 from pipeline.tree.report.cages import cages_text
@@ -251,7 +251,11 @@ def _config_titles(content: bytes) -> dict[int, str]:
 
 def _calls(records: RunRecords, slot: EvalSlot) -> Iterator[Block]:
     paths = [records.at.idea(slot, "calls.jsonl"), records.at.of_eval(slot, "calls.jsonl")]
-    calls = [call for path in paths if os.path.exists(path) for call in read_calls(path)]
+    try:
+        calls = [call for path in paths if os.path.exists(path) for call in read_calls(path)]
+    except DamagedCall as error:
+        yield Text("calls", "Calls", str(error))
+        return
     if calls:
         header = [Column(name) for name in ("role", "backend", "model")]
         header += [Column(name, True) for name in ("USD", "tokens in", "tokens out")]

@@ -198,7 +198,7 @@ def _spans(run: str, build: PastBuild) -> Picture:
 
 def file_block(name: str, title: str, path: str, look: str, most: int, at_end: bool = False) -> Iterator[Code]:
     """A file that is there and has something, its beginning or its end."""
-    if not os.path.exists(path):
+    if not os.path.isfile(path):
         return
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -116,6 +117,11 @@ def encodable(text: str, stream: Any) -> str:
     """Text that the stream can show; a log may hold more."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def time_text(at: float) -> str:
+    """A time of the epoch for people, the same on every machine: who reads it may be elsewhere."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at))
 
 
 # --- Texts in the columns of a terminal.

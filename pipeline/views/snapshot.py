@@ -6,14 +6,13 @@ out for want of room is said.  Whatever others wrote is cleaned here, so that no
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
 from pipeline.core.projection import LIVE, PAUSED, STATUSES, Json
 from pipeline.core.text import duration, plural
-from pipeline.views.lines import cell_text, clean_text, cut_text, text_width, thin_marks, wrap_text
+from pipeline.views.lines import cell_text, clean_text, cut_text, text_width, thin_marks, time_text, wrap_text
 
 STATE_SIGNS = {"empty": "○", "live": "▶", "paused": "‖", "stopped": "■", "killed": "✕", "failed": "✕", "done": "●"}
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -90,7 +89,7 @@ def state_text(projection: Json) -> str:
     since, at = state["since"], projection["at"]
     words = [f"{STATE_SIGNS.get(state['word'], '')} {cell_text(state['word'])}".strip()]
     if since is not None and state["word"] not in (LIVE, PAUSED):
-        words.append(time.strftime("since %Y-%m-%d %H:%M", time.localtime(since)))
+        words.append(f"since {time_text(since)}")
     elif since is not None and at is not None:
         words.append(f"for {duration(at - since, 0)}")
     return " ".join(words)

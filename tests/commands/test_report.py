@@ -1,6 +1,7 @@
 """`coppice report`: one file with all that there is to see of a run, and what becomes of a run too large for that."""
 
 import base64
+import gzip
 import html
 import json
 import re
@@ -107,7 +108,9 @@ def test_the_policy_lets_only_our_script_and_style_run() -> None:
     assert "connect-src" not in content_policy(SOURCES)
 
 
-def test_a_search_is_written_as_one_file(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_is_written_as_one_file_and_neither_it_nor_a_recording_has_what_is_nobody_s_business(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Search(project, {"better": "gain=20", "broken": "exit 3  # not-for-anybody"})
     assert project.call("x").code == 0
     monkeypatch.setenv("MY_API_KEY", "not-for-anybody")
@@ -124,6 +127,11 @@ def test_a_search_is_written_as_one_file(project: Project, monkeypatch: pytest.M
     again = project.call("report", "x", "--out", "elsewhere/x.html")
     assert again.code == 0, again
     assert details_in(project.read("elsewhere/x.html")) == found
+    assert project.call("replay", "x", "--show", "--save", "x.gz").code == 0
+    recording = gzip.decompress((project.root / "x.gz").read_bytes()).decode()
+    assert "[MY_API_KEY]" in recording
+    assert "not-for-anybody" not in recording
+    assert str(project.root) not in recording
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from pipeline.core.projection import (
     Table,
     Text,
     as_json,
+    delta,
 )
 
 BEGIN = 1_700_000_000.0
@@ -117,8 +118,6 @@ class Feed:
         return self.shown
 
     def poll(self) -> Json:
-        from pipeline.core.projection import delta
-
         before, self.shown = self.shown, self.frames[0]
         return delta(before, self.shown)
 

@@ -242,7 +242,8 @@ def test_nothing_changes_where_nothing_has() -> None:
 def test_details_are_blocks_and_of_what_there_is() -> None:
     feed = RunFeed("x")
     items = [row["item"] for row in blocks_of(feed.now())["tree"]["rows"] if row["item"]]
-    assert all(block["is"] for item in items for block in feed.details(item))
+    assert "d0.n0.i0" in items
+    assert all({block["is"] for block in feed.details(item)} >= {"table", "code"} for item in items)
 
 
 def frames(sent: bytes) -> Iterator[tuple[Any, bytes]]:
@@ -297,6 +298,17 @@ def test_the_list_of_runs_tells_of_each_its_last_build() -> None:
 def test_what_leaves_has_no_secret_and_no_place(text: str, clean: str) -> None:
     environ = {"OPENAI_API_KEY": "sk-0123456789", "XKB_KEYMAP": "default", "MY_TOKEN": "abc", "HOME": "/home/me"}
     assert Discretion(environ, "/home/me/project").clean(text) == clean
+
+
+def test_what_json_writes_with_escapes_is_found_in_it_and_all_else_is_as_it_was() -> None:
+    secret = 'pa"ss\\wörd'
+    discretion = Discretion({"MY_TOKEN": secret, "HOME": "/home/jürgen"}, "/home/jürgen/x")
+    value = {"rows": [["/home/jürgen/x/a.log", f"-{secret}-"], [None, 1.5]], "why": "~\n/home/jürgen/.ssh"}
+    clean = {"rows": [["a.log", "-[MY_TOKEN]-"], [None, 1.5]], "why": "~\n~/.ssh"}
+    assert json.loads(discretion.json_text(value)) == clean
+    # a line end and a letter look like an escape and the beginning of a secret
+    tricky = {"text": "\nabc12345"}
+    assert json.loads(Discretion({"MY_TOKEN": "nabc12345"}, "/x").json_text(tricky)) == tricky
 
 
 def test_what_is_packed_comes_out_whole_in_small_pieces() -> None:

@@ -336,10 +336,10 @@ class Wish:
     def __init__(self, question: str) -> None:
         self.asks, self.acted = question, 0
 
-    def question(self, projection: Json) -> str:
+    def question(self) -> str:
         return self.asks
 
-    def act(self, projection: Json) -> str:
+    def act(self) -> str:
         self.acted += 1
         return "demo is paused"
 

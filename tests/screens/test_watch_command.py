@@ -15,7 +15,7 @@ from kit.serving import served
 from kit.terminal import Terminal
 from kit.tree_runs import searched
 
-from pipeline.commands.watch import RunSteering
+from pipeline.commands.screens import RunSteering
 from pipeline.core.projection import Json, apply_delta
 from pipeline.machine.lock import lock_runs
 from pipeline.screens.feed import RunFeed
@@ -258,10 +258,10 @@ def test_a_show_on_a_full_screen_comes_to_its_end_and_waits_there(start: Start) 
 def test_p_pauses_a_run_as_the_commands_do_and_lets_it_go_on(project: Project) -> None:
     copy = project.copy(project.root.parent / "steered")
     with chdir(copy.root):
-        steering, projection = RunSteering("x"), RunFeed("x").now()
-        assert steering.question(projection).startswith("pause x, so that ")
-        assert steering.act(projection).startswith("x is paused: no build of x runs; ")
+        steering = RunSteering("x")
+        assert steering.question().startswith("pause x, so that ")
+        assert steering.act().startswith("x is paused: no build of x runs; ")
         assert SteeringLog("x").pause() is not None
-        assert steering.question(projection) == "let x go on?"
-        assert steering.act(projection).startswith("x is not paused any more")
+        assert steering.question() == "let x go on?"
+        assert steering.act().startswith("x is not paused any more")
         assert SteeringLog("x").pause() is None

@@ -22,10 +22,10 @@ from kit.tree_runs import SPEC, config_of, small_search
 from test_tree_paired import search as by_blocks
 
 from pipeline.build.project import load
-from pipeline.commands.screens import page_sources
 from pipeline.core.projection import RUN_STATES, STATUSES, Json, Moment, RunningTarget, apply_delta, as_json, delta
 from pipeline.errors import SpecError
 from pipeline.machine.lock import is_locked
+from pipeline.screens.feed import page_sources
 from pipeline.store.steering import SteeringLog
 from pipeline.tree import view
 from pipeline.tree.report.live import current_manifest, manifest_at

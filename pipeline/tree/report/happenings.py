@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pipeline.core.text import duration, join_names, plural
@@ -36,6 +35,7 @@ from pipeline.tree.run.records import (
     EVENT_WORKING,
 )
 from pipeline.trust.evidence import PROMOTED
+from pipeline.views.lines import time_text
 
 Event = Mapping[str, Any]
 # Of many builds, or of many waits, the first and the last ones are told.
@@ -110,15 +110,15 @@ def standing_text(events: Sequence[Event], running: Collection[str], is_building
     """The state of a search that has not stopped: paused, waiting, or going on.  `running`: its evaluations at work."""
     asked = [event for event in events if event.get("event") in (PAUSED, RESUMED)]
     if asked and asked[-1]["event"] == PAUSED:
-        return f"**Paused** since {moment(_time(asked[-1]))}"
+        return f"**Paused** since {time_text(_time(asked[-1]))}"
     builds = [event["event"] for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
     if builds[-1:] == [EVENT_BUILD] and not is_building:
         return "**Not at its end**: no build of it runs, the last one was killed"
     out = [span for span in wait_spans(events) if span.until is None]
     if out and {*running} <= {name for span in out for name in span.waiting}:
         first = min(out, key=lambda span: span.since)
-        tried = f"next try at {moment(max(span.next_try for span in out))}"
-        return f"**Waits** since {moment(first.since)} for {_what(first.kind)}, {tried}"
+        tried = f"next try at {time_text(max(span.next_try for span in out))}"
+        return f"**Waits** since {time_text(first.since)} for {_what(first.kind)}, {tried}"
     goes_on = is_building and builds[-1:] != [EVENT_BUILD_ENDED]
     return "**Still going on**" if goes_on else "**Not at its end**: no build of it runs"
 
@@ -142,8 +142,8 @@ def wait_rows(events: Sequence[Event]) -> list[tuple[list[str], bool]]:
     """Each time for which something was out, in cells, and whether it is over."""
     rows = []
     for span in wait_spans(events):
-        until = BLANK if span.until is None else moment(span.until)
-        cells = [moment(span.since), _what(span.kind), str(span.tries), duration(span.paused), until]
+        until = BLANK if span.until is None else time_text(span.until)
+        cells = [time_text(span.since), _what(span.kind), str(span.tries), duration(span.paused), until]
         rows.append((cells, span.until is not None))
     return rows
 
@@ -165,7 +165,7 @@ def event_line(event: Event) -> str:
     if event.get("targets"):
         parts.append(plural(event["targets"], "target"))
     where = f"{event['eval_id']} " if event.get("eval_id") else ""
-    return f"{moment(_time(event))}  {where}{words}{': ' if parts else ''}{', '.join(parts)}"
+    return f"{time_text(_time(event))}  {where}{words}{': ' if parts else ''}{', '.join(parts)}"
 
 
 def _what(kind: str) -> str:
@@ -195,10 +195,10 @@ def _waits(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
     for span in wait_spans(events):
         tries = plural(span.tries, "pause")
         if span.until is None:
-            how = f"waits for {_what(span.kind)}: {tries} up to now, next try at {moment(span.next_try)}"
+            how = f"waits for {_what(span.kind)}: {tries} up to now, next try at {time_text(span.next_try)}"
         else:
             how = f"waited {duration(span.paused)} for {_what(span.kind)}: {tries}"
-        yield span.since, f"{moment(span.since)}: {how}"
+        yield span.since, f"{time_text(span.since)}: {how}"
 
 
 def _builds(events: Sequence[Event], is_over: bool, is_building: bool) -> Iterator[tuple[float, str]]:
@@ -208,7 +208,7 @@ def _builds(events: Sequence[Event], is_over: bool, is_building: bool) -> Iterat
         if event["event"] == EVENT_BUILD:
             after = told[n + 1] if n + 1 < len(told) else None
             what = f"a build of {plural(event.get('targets', 0), 'target')}"
-            yield _time(event), f"{moment(_time(event))}: {what}, {_end(after, is_over, is_building)}"
+            yield _time(event), f"{time_text(_time(event))}: {what}, {_end(after, is_over, is_building)}"
 
 
 def _end(after: Event | None, is_over: bool, is_building: bool) -> str:
@@ -227,7 +227,7 @@ def _single_events(events: Sequence[Event]) -> Iterator[tuple[float, str]]:
             slots = [str(event["slot"])] if event.get("slot") else [*map(str, event.get("slots") or [])]
             where = f" for {markdown_text(clip_text(join_names(slots), WHY_WIDTH))}" if slots else ""
             reason = f": {markdown_text(clip_text(why, WHY_WIDTH))}" if why else ""
-            yield _time(event), f"{moment(_time(event))}: {words}{where}{reason}"
+            yield _time(event), f"{time_text(_time(event))}: {words}{where}{reason}"
 
 
 def _sums(events: Sequence[Event]) -> Iterator[str]:
@@ -239,10 +239,6 @@ def _sums(events: Sequence[Event]) -> Iterator[str]:
 def _time(event: Event) -> float:
     at: float = event.get("at", 0.0)
     return at
-
-
-def moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def failure_lines(manifest: Mapping[str, Any]) -> list[str]:

@@ -15,8 +15,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
-from pipeline.store.files import whole_lines, write_whole
-from pipeline.store.records import record_of
+from pipeline.store.files import open_plain, whole_lines, write_whole
 from pipeline.tree.report.manifest import (
     NO_LIFE,
     NOT_BY_CONFIG,
@@ -42,6 +41,7 @@ from pipeline.tree.run.records import (
     QUEUED,
     RUNNING,
     Record,
+    event_of,
     lives_of,
     load_if_intact,
     outage_stop,
@@ -69,7 +69,7 @@ class EventTail:
         if not os.path.exists(self.path):
             self._restart()
             return
-        with open(self.path, "rb") as file:
+        with open_plain(self.path) as file:
             if os.fstat(file.fileno()).st_size < self._place:  # somebody has cut it
                 self._restart()
             file.seek(self._place)
@@ -78,7 +78,7 @@ class EventTail:
                 self._add(line)
 
     def _add(self, line: bytes) -> None:
-        if event := record_of(line):
+        if event := event_of(line):
             self.events.append(event)
             self.texts.append(json_text(event, 2))
 

@@ -18,7 +18,7 @@ from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.text import join_names, plural
 from pipeline.models.calls import ASKED_FILE, CALLS_FILE, DamagedCall, journals, parse_call, unended_calls
 from pipeline.models.contract import UNKNOWN, Usage
-from pipeline.store.files import whole_lines
+from pipeline.store.files import open_plain, whole_lines
 from pipeline.store.noop import folder
 from pipeline.tree.report.markdown import BLANK, format_money, format_number, markdown_table
 from pipeline.tree.rules.positions import NO_SLOT, EvalSlot, RunLayout, find_slot
@@ -168,7 +168,7 @@ def _costs(path: str) -> tuple[PaidCall, ...]:
 @lru_cache(MOST_CALL_FILES)
 def _costs_as_of(mark: _Mark) -> tuple[PaidCall, ...]:
     """The costs in a file of calls.  Validation names a damaged line; here it is a call of unknown price."""
-    with open(mark[0], "rb") as file:
+    with open_plain(mark[0]) as file:
         return tuple(call for line in whole_lines(file) for call in _cost(line))
 
 

@@ -53,7 +53,6 @@ from pipeline.tree.report.figures import (
     too_good,
 )
 from pipeline.tree.report.happenings import event_line, last_build, standing_text, wait_rows, waiting_slots
-from pipeline.tree.report.happenings import moment as time_text
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
 from pipeline.tree.report.summary import holdout_lines
@@ -62,6 +61,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED
 from pipeline.tree.rules.positions import EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import EVENT_FAILED, EVENT_STOPPED, EVENT_WORKING, RUNNING
+from pipeline.views.lines import time_text
 from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart
 from pipeline.views.pages.drawing import amount_scale, number_scale
 

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from hashlib import sha256
 from math import fsum
 
-from pipeline.store.files import read_bytes
+from pipeline.store.files import open_plain
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.beam import MAX_DEPTH, told_stop
@@ -84,7 +84,10 @@ class RunRecords:
 
     def content(self, path: str) -> bytes | None:
         try:
-            return None if path in self.without else read_bytes(path)
+            if path in self.without:
+                return None
+            with open_plain(path) as file:
+                return file.read()
         except FileNotFoundError:
             return None
 

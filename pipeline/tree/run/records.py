@@ -27,8 +27,8 @@ from typing import Any, NamedTuple, TypeVar
 from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.errors import NO_ROOM
 from pipeline.git.commits import Candidate
-from pipeline.store.files import append_lines, read_bytes, whole_lines
-from pipeline.store.records import record_of
+from pipeline.store.files import append_lines, open_plain, read_bytes, whole_lines
+from pipeline.store.records import is_time, record_of
 from pipeline.tree.rules import scoring
 from pipeline.tree.rules.beam import Evaluation
 from pipeline.tree.rules.positions import NO_SLOT, EvalSlot
@@ -131,7 +131,7 @@ def dump_record(record: Mapping[str, Any]) -> bytes:
 
 
 def load(path: str) -> Record:
-    with open(path, "rb") as file:
+    with open_plain(path) as file:
         record: Record = json.loads(file.read())
     return record
 
@@ -204,8 +204,14 @@ def read_events(path: str) -> Iterator[Event]:
     """Read the events of a log; a torn line was never written."""
     if not os.path.exists(path):
         return
-    with open(path, "rb") as file:
-        yield from filter(None, map(record_of, whole_lines(file)))
+    with open_plain(path) as file:
+        yield from filter(None, map(event_of, whole_lines(file)))
+
+
+def event_of(line: bytes) -> Event:
+    """The event in a line of a log; empty where it lacks what each has, as anybody may write there."""
+    event = record_of(line)
+    return event if isinstance(event.get("event"), str) and is_time(event.get("at")) else {}
 
 
 def append_event(path: str, event: Mapping[str, Any], at: float | None = None) -> Event:

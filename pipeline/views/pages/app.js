@@ -50,12 +50,11 @@ keys      all by keyboard */
   const quiet = (words, press, label = null) => button(words, press, { class: "quiet", "aria-label": label });
   const hidden = (words) => node("span", { class: "unseen" }, words);
   const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-  const two = (number) => `${number}`.padStart(2, "0");
 
+  /** A time as the projection's own texts have it, whatever the clock of this machine says. */
   function timeText(seconds) {
     const at = new Date(seconds * 1000);
-    const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
-    return `${day} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+    return Number.isNaN(at.getTime()) ? "-" : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
   }
 
   /** Say something to whoever listens instead of looking. */
