@@ -949,10 +949,13 @@ keys      all by keyboard */
       JSON.stringify(blocks.flatMap((block) => block.rows || []).find((row) => row.item === place.item));
     if (place.item && rowIn(before) !== rowIn(projection)) drawDrawer(false);
     const names = (of) => of.blocks.map((block) => block.name).join();
-    if (names(before) !== names(projection)) return drawBlocks();
+    const cardOf = (block) => document.querySelector(`#blocks [data-block="${CSS.escape(block.name)}"]`);
+    // of those before some may not be drawn yet, and whoever draws them stops for this
+    const lacking = projection.blocks.some((block) => (!place.view || block.name === place.view) && !cardOf(block));
+    if (lacking || names(before) !== names(projection)) return drawBlocks();
     const turn = (drawBlocks.turn = {});
     for (const block of projection.blocks) {
-      const card = document.querySelector(`#blocks [data-block="${CSS.escape(block.name)}"]`);
+      const card = cardOf(block);
       if (!card || drawn.get(block.name) === block) continue;
       await nextTask();
       if (drawBlocks.turn !== turn) return undefined; // there is a later one, which draws this too
