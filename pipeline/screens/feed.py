@@ -149,12 +149,12 @@ class RunFeed:
         text = text[: text.rfind(b"\n") + 1] or text
         return {"text": clean_text(text.decode(errors="replace")), "next": first + len(text), "size": status.st_size}
 
-    def page(self) -> tuple[str, str]:
-        """The page that follows this run, and what it may load and run."""
+    def page(self, projection: Json) -> tuple[str, str]:
+        """The page that shows this projection and follows the run, and what it may load and run."""
         from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
 
         sources, can = page_sources(), STEERED if self._plan.kind in kinds.STEER.kinds else ()
-        page = live_document(sources, self.last or self.now(), f"/api/runs/{self.run}", can)
+        page = live_document(sources, projection, f"/api/runs/{self.run}", can)
         return page, content_policy(sources, is_live=True)
 
 
@@ -249,13 +249,27 @@ class Discretion:
     def __init__(self, environ: Mapping[str, str], folder: str) -> None:
         named = {name: value for name, value in environ.items() if _SECRET_NAME.search(name)}
         self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
-        home = environ.get("HOME", "").rstrip("/")
-        self._places = [(f"{folder.rstrip('/')}/", "")] + [(f"{home}/", "~/")] * bool(home)
+        folders = ((folder.rstrip("/"), ""), (environ.get("HOME", "").rstrip("/"), "~/"))
+        self._places = [(f"{place}/", word) for place, word in folders if place]  # not of `/`: all begins with it
+        self._in_json = [(_json_part(place), word) for place, word in self._places]
+        self._secrets_in_json = {name: _json_part(value) for name, value in self._secrets.items()}
 
     def clean(self, text: str) -> str:
-        for place, word in self._places:
-            text = text.replace(place, word)
-        return redact_text(text, self._secrets) if self._secrets else text
+        return _without(text, self._places, self._secrets)
+
+    def clean_json(self, text: str) -> str:
+        """Clean a text of JSON, in which quotes and letters beyond ASCII are escaped."""
+        return _without(text, self._in_json, self._secrets_in_json)
+
+
+def _json_part(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def _without(text: str, places: Sequence[tuple[str, str]], secrets: Mapping[str, str]) -> str:
+    for place, word in places:
+        text = text.replace(place, word)
+    return redact_text(text, secrets) if secrets else text
 
 
 def frame(facts: Mapping[str, Any], text: str = "") -> bytes:
@@ -336,15 +350,15 @@ class FeedDesk:
         return frame({"is": what, "version": self._version, "state": self.feed.last["state"]["word"]}, text)
 
     def _text(self, value: Any) -> str:
-        return self._discretion.clean(json.dumps(value, separators=(",", ":"), allow_nan=False))
+        return self._discretion.clean_json(json.dumps(value, separators=(",", ":"), allow_nan=False))
 
     def answer(self, question: Mapping[str, Any]) -> None:
         """Answer a question; what is wrong with it goes to whoever asked."""
         facts: Json = {"is": "answer", "id": question["id"], "status": 200}
         try:
             if question["ask"] == "page":
-                text, facts["policy"] = self.feed.page()
-                text = self._discretion.clean(text)
+                shown = json.loads(self._text(self.feed.last or self.feed.now()))  # its script has to stay as it is
+                text, facts["policy"] = self.feed.page(shown)
             else:
                 text = self._text(_ANSWERS[question["ask"]](self, question))
         except (SpecError, OSError) as error:
