@@ -307,7 +307,7 @@ class FeedDesk:
         if now >= self._next_look:
             began, pause = time.process_time(), LOOK_SECONDS
             try:
-                frames = [*self._new_frames()]
+                frames = [*self._new_frames()] or [self._whole_frame()] * bool(self._problem)  # it is over
                 self._problem = ""
             except (SpecError, OSError) as error:
                 frames, pause = [*self._problem_frames(str(error))], PROBLEM_SECONDS
