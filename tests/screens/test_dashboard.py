@@ -89,6 +89,7 @@ WITH_TOKEN = {
     "log outside": ("/api/runs/x/log?path=/etc/passwd", {}, 404),
     "log up": ("/api/runs/x/log?path=runs/x/../../../../../../etc/passwd", {}, 404),
     "log of nothing that is shown": ("/api/runs/x/log?path=runs/x/manifest.json", {}, 404),
+    "log with a NUL": ("/api/runs/x/log?path=%00", {}, 404),
     "log of the spec": ("/api/runs/x/log?path=specs/x.yaml", {}, 404),
     "another run's item": ("/api/runs/y/items/d0.n0", {}, 404),
     "option for a run": ("/api/runs/--help", {}, 404),

@@ -1031,7 +1031,10 @@ keys      all by keyboard */
         taker(JSON.parse(event.data));
       });
     }
-    source.addEventListener("problem", (event) => setLink(`its records cannot be read: ${JSON.parse(event.data)}`));
+    source.addEventListener("problem", (event) => {
+      const why = JSON.parse(event.data); // empty: it is over
+      setLink(why && `its records cannot be read: ${why}`);
+    });
     source.addEventListener("open", () => setLink(""));
     source.addEventListener("error", () => {
       setLink(LOST);
