@@ -361,7 +361,7 @@ class FeedDesk:
             if question["ask"] == "page":
                 shown = self._discretion.clean_json(
                     self.feed.last or self.feed.now()
-                )  # its script has to stay as it is
+                )  # its script stays as it is
                 text, facts["policy"] = self.feed.page(shown)
             else:
                 text = self._discretion.json_text(_ANSWERS[question["ask"]](self, question))
