@@ -286,7 +286,10 @@ def stair_picture(manifest: Manifest) -> Picture | None:
     marks = [ChartMark(s.after, s.mean, s.interval, f"{s.node}: {format_number(s.mean)}", s.node) for s in steps]
     values = [mark.y for mark in shown if mark.y is not None] + [y for _, y in points]
     values += [end for step in steps if step.interval for end in step.interval]
-    lines = [ChartLine("best node", [*points, (whole, steps[-1].mean)], marks), ChartLine("each idea", [], shown)]
+    lines = [
+        ChartLine("best node", [*points, (whole, steps[-1].mean)], marks),
+        ChartLine("each idea, by its outcome", [], shown),
+    ]
     left = f"; {len(shown)} of {len(ended)} ideas are drawn" if len(shown) < len(ended) else ""
     better = better_direction(config, config["primary"])
     sentence = (

@@ -32,7 +32,7 @@ SAMPLE, LEGEND = 34, 20  # of a line in the legend, and how high a row of it
 
 
 class ChartMark(NamedTuple):
-    """A mark at a number.  Without one it stands at the foot; `status`: one of STATUSES, whose sign and colour it has."""
+    """A mark at a number, or without one at the foot.  `status`: one of STATUSES, whose sign and colour it has."""
 
     x: float
     y: float | None
@@ -76,8 +76,10 @@ def line_chart(title: str, across: Scale, up: Scale, lines: Sequence[ChartLine])
     for look, each in enumerate(lines):  # marks of several lines at the same place stand side by side
         parts += _marks(plane, look, each, (look - (len(lines) - 1) / 2) * min(APART, 2 * PAD / len(lines)))
     for look, (each, (x, y)) in enumerate(zip(lines, places, strict=True) if len(lines) > 1 else ()):
-        sample = svg_polyline(look, [(x, y + 6), (x + SAMPLE, y + 6)])
-        group = svg_group(look, [sample, svg_mark(look, x + SAMPLE / 2, y + 6)])
+        sample = [svg_polyline(look, [(x, y + 6), (x + SAMPLE, y + 6)])] if each.points else []
+        signs = dict.fromkeys(mark.status for mark in each.marks if mark.status)
+        mark = svg_sign(next(iter(signs)), x + SAMPLE / 2, y + 6) if signs else svg_mark(look, x + SAMPLE / 2, y + 6)
+        group = svg_group(look, [*sample, mark])
         parts.append(group + svg_text(x + SAMPLE + 7, y + 10, each.name, "start"))
     return svg_picture(title, plane.top + PLANE_HEIGHT + FOOT, parts)
 
