@@ -27,7 +27,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pipeline.core.projection import Json
 from pipeline.screens import access
 from pipeline.screens.access import Rejection, Request, Route, Site, security_headers
-from pipeline.screens.feed import module_command
+from pipeline.screens.feed import module_command, page_sources
 from pipeline.screens.stream import (
     PIECE,
     EventResponse,
@@ -60,10 +60,13 @@ def refusal_response(refusal: Rejection) -> Response:
 
 # --- Pages of our own: the door for who has only the link, and the list of runs.
 
-_STYLE = """
-:root { color-scheme: light dark; } body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
-padding: 0 1rem; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top;
-padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; }
+_STYLE = page_sources().style
+# The theme that was chosen on a run's page, in the words of its script.
+_THEME = """
+const theme = () => {
+  try { return localStorage.getItem("coppice-theme") || "auto"; } catch { return "auto"; }
+};
+document.documentElement.dataset.theme = theme();
 """
 # The token comes behind the `#`, which no browser sends to anybody; it is kept for this tab, the cookie for others.
 _DOOR = """
@@ -84,14 +87,33 @@ asked.then(async (answer) => {
   if (token) sessionStorage.setItem("coppice-token", token);
   return go();
 }, () => say("The server does not answer."));
+addEventListener("hashchange", () => location.reload());
 """
 _LIST = """
 const node = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text, ...more });
-const words = new URLSearchParams(location.hash.slice(1));
-if (words.get("token")) {
-  sessionStorage.setItem("coppice-token", words.get("token"));
-  history.replaceState(null, "", "/");
+function takeToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) sessionStorage.setItem("coppice-token", token);
+  if (token) history.replaceState(null, "", location.pathname);
+  return token;
 }
+takeToken();
+addEventListener("hashchange", async () => {
+  const token = takeToken();
+  if (!token) return;
+  await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } }).catch(() => null);
+  location.reload();
+});
+const button = document.getElementById("theme");
+button.hidden = false;
+button.textContent = `theme: ${theme()}`;
+button.addEventListener("click", () => {
+  const names = ["auto", "light", "dark"];
+  const next = names[(names.indexOf(theme()) + 1) % names.length];
+  localStorage.setItem("coppice-theme", next);
+  document.documentElement.dataset.theme = next;
+  button.textContent = `theme: ${next}`;
+});
 const time = (seconds) => new Date(seconds * 1000).toLocaleString();
 const state = (run) =>
   run.problem || [run.building ? "a build goes on" : "no build goes on", ...(run.paused ? ["paused"] : [])].join(", ");
@@ -120,19 +142,23 @@ show();
 
 def own_page(title: str, body: str, script: str) -> tuple[bytes, str]:
     """A page of ours, and the policy by which nothing but its own script and style is run."""
+    script = _THEME + script
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (script, _STYLE)]
     policy = f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; connect-src 'self'"
     head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
     look = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     html = (
-        f'{head}{look}<main><h1>{title}</h1>{body}<p id="say" role="status"></p></main><script>{script}</script></html>'
+        f'{head}{look}<main id="page"><header id="top"><div class="title"><h1>{title}</h1><span class="fill"></span>'
+        f'<button type="button" id="theme" class="quiet" hidden></button></div></header>{body}'
+        f'<p id="say" role="status"></p></main><script>{script}</script></html>'
     )
     return html.encode(), policy
 
 
 _HEADS = "".join(f"<th>{word}</th>" for word in ("run", "kind", "state", "last build"))
 DOOR = own_page("Coppice", "<noscript>This page needs JavaScript.</noscript>", _DOOR)
-RUN_LIST = own_page("Runs", f'<table><thead><tr>{_HEADS}</tr></thead><tbody id="runs"></tbody></table>', _LIST)
+_TABLE = f'<table><thead><tr>{_HEADS}</tr></thead><tbody id="runs"></tbody></table>'
+RUN_LIST = own_page("Runs", f'<div class="card"><div class="scroll" tabindex="0">{_TABLE}</div></div>', _LIST)
 
 
 def page_response(page: tuple[bytes, str]) -> Response:

@@ -1414,7 +1414,8 @@ keys      all by keyboard */
   }
 
   function arrive() {
-    if (takeToken()) return enterAgain();
+    const token = takeToken();
+    if (token) return enterAgain(token);
     const before = [place.item, place.view];
     readHash();
     if (before[1] !== place.view || !tables.size) drawBlocks();
@@ -1426,22 +1427,22 @@ keys      all by keyboard */
 
   // --- Beginning.
 
-  /** Keep the token of a link for this tab, and take it from the address; whether there was one. */
+  /** Take the token of a link from the address; empty if there is none. */
   function takeToken() {
     const words = new URLSearchParams(location.hash.slice(1));
-    if (!data.live || !words.has("token")) return false;
-    sessionStorage.setItem("coppice-token", words.get("token"));
+    if (!data.live || !words.has("token")) return "";
+    const token = words.get("token");
     words.delete("token");
     history.replaceState(null, "", `#${words}`);
-    return true;
+    return token;
   }
 
   /** Open the link of another server, which was pasted over that of the one that is gone. */
-  async function enterAgain() {
-    link.token = sessionStorage.getItem("coppice-token");
+  async function enterAgain(token) {
     try {
-      const answer = await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": link.token } });
+      const answer = await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } });
       if (!answer.ok) throw new Error((await answer.text()).slice(0, 300) || `${answer.status}`);
+      sessionStorage.setItem("coppice-token", token);
       location.reload();
     } catch (error) {
       notice(`This link opens nothing: ${error.message}`);
@@ -1449,7 +1450,8 @@ keys      all by keyboard */
   }
 
   async function begin() {
-    takeToken();
+    const token = takeToken();
+    if (token) sessionStorage.setItem("coppice-token", token);
     if (data.live) link.token = sessionStorage.getItem("coppice-token") || "";
     if (data.packed) run.packed = await unpack(data.packed[0]);
     run.projection = data.projection || run.packed.projection;
