@@ -2,7 +2,6 @@
 
 Pure: text and records alone; a Lean is asked through its interface.  May import core, errors, lean and tactics/text.
 
-bank             a bank as text and as JSON: rows read and checked, goals and refusals
-check            rows that do not elaborate, are false, or stand there twice
-counterexamples  small values for the variables of a statement
-lean_files       proofs as files for Lean, one by one or all in one"""
+bank        a bank as text and as JSON: rows read and checked, goals and refusals
+check       rows that do not elaborate, are false, or stand there twice; small values to look for counterexamples
+lean_files  proofs as files for Lean, one by one or all in one"""

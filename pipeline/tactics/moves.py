@@ -13,7 +13,6 @@ from pipeline.tactics.families import (
     products,
     residues,
     sequences,
-    structure,
     witnesses,
 )
 from pipeline.tactics.text.goal import PrintedGoal
@@ -23,12 +22,12 @@ FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
     "finishers": logic.propose_finishers,
     "logic": logic.propose_logic,
     "witnesses": witnesses.propose_witnesses,
-    "induction": structure.propose_induction,
-    "cases": structure.propose_cases,
+    "induction": logic.propose_induction,
+    "cases": logic.propose_cases,
     "rewriting": lemmas.propose_rewriting,
     "specialising": lemmas.propose_specialising,
     "quotients": divisibility.propose_quotients,
-    "definitions": structure.propose_definitions,
+    "definitions": logic.propose_definitions,
     "laws": lemmas.propose_laws,
     "gathering": products.propose_gathering,
     "sequences": sequences.propose_sequences,

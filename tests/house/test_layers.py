@@ -64,7 +64,7 @@ VAGUE += " counted named listed opened parsed settled measured compared noted tr
 SIDES = {("views/pages/charts", "LEFT")}  # of a picture, not what remains
 # A docstring names a thing or what is done: a noun or a verb, no clause.
 CLAUSES = "what of whether whoever who"
-MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 290, 20, 450, 60
+MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 287, 20, 450, 60
 LONGEST_FUNCTION, LONG_FUNCTION = 45, 20  # lines: of any, and of nine in ten
 MOST_CLAUSES = 2  # in two files whose bytes are part of the version of Lean
 
@@ -212,7 +212,7 @@ def test_modules_are_few_and_deep() -> None:
     assert len(MODULES) + 1 <= MOST_MODULES
     assert max(Counter(module.folder for module in MODULES).values()) <= MOST_IN_FOLDER
     assert not [module.path for module in inside if module.lines > LONGEST]
-    assert 110 <= statistics.median(module.lines for module in inside) <= 180
+    assert 110 <= statistics.median(module.lines for module in inside) <= 230
     readers = Counter(path for module in MODULES for path, _ in module.ours)
     beside = {path: module.folder for module in MODULES for path, _ in module.ours}
     short = [module for module in inside if module.lines < SHORTEST and readers[module.path] == 1]

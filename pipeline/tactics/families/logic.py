@@ -1,17 +1,25 @@
-"""Finishers and connectives: tactics that prove a goal or nothing, and moves that follow its connectives."""
+"""Finishers, connectives, cases, induction, and definitions of the goal's own file.
+
+Finishers prove a goal or nothing.  The others go by how a proposition or a type is made: moves that follow connectives,
+cases and induction on a variable, inductive types taken apart and built, definitions unfolded."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import combinations
 
-from pipeline.tactics.text import syntax
-from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, TacticMove, chain, ranked
+from pipeline.tactics.families.bounds import stated_limits
+from pipeline.tactics.text import arithmetic, syntax, terms
+from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe, result_type
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, TacticMove, chain, ranked, remainder_split
+from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 FIRST_TACTICS = (("rfl", 0.3), ("omega", QUICK), ("(simp_all; done)", QUICK), ("grind -verbose", QUICK))
 
 HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
+
+CASE_COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}
 
 
 def finishing_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -130,3 +138,120 @@ def subpropositions(goal: PrintedGoal) -> Iterator[str]:
             yield syntax.without_brackets(text)
         elif sign == "¬":
             yield syntax.negated_part(text)
+
+
+def propose_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
+    for place, one in enumerate(goal.variables):
+        kind = one.type.split(" ")[0]
+        if (kind in CASE_COSTS or "×" in one.type) and "→" not in one.type and goal.mentions(one.name):
+            yield TacticMove(CASE_COSTS.get(kind, 0.4) + 0.1 * place, f"cases {one.name}")
+    branching = [("split", 0.3, goal.target), *((f"split at {fact.name}", 0.4, fact.type) for fact in goal.facts)]
+    for tactic, cost, text in branching:
+        if "if " in text or "match " in text:
+            yield TacticMove(cost, tactic)
+    yield from order_cases(goal)
+    if "∃" in goal.target:  # on the remainder of a variable by a number that the goal multiplies with
+        for place, number in enumerate(dict.fromkeys(map(int, re.findall(r"\b([2-5]) \*", goal.target)))):
+            for name in goal.of_type("Nat", "Int")[:2]:
+                yield TacticMove(0.8 + 0.1 * place, remainder_split(goal.fresh("hr")[0], name, number))
+    for one in goal.variables:  # on the value of a function to Bool, where the goal names it
+        if result_type(one.type) == "Bool" and "→" in one.type:
+            places = dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(one.name)} [\w.]+", goal.propositions))
+            yield from ranked(0.5, 0.1, (f"cases {goal.fresh('hb')[0]} : {value}" for value in [*places][:3]))
+
+
+def order_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
+    cost = 1.0 if goal.connective in ("=", "≤", "<", "∨") else 1.6
+    name = goal.fresh("hlt")[0]
+    which = f"rcases {{}}.lt_trichotomy {{}} {{}} with {name} | {name} | {name}"
+    for kind in ("Nat", "Int"):
+        pairs = combinations(sorted(goal.of_type(kind), key=lambda name: not syntax.mentions(name, goal.target)), 2)
+        yield from ranked(cost, 0.2, (which.format(kind, *pair) for pair in [*pairs][:3]), QUICK)
+    match terms.read_relation(goal.target):
+        case Relation("=", Leaf(one), Number() as number) if goal.types.get(one) == "Int":
+            yield TacticMove(0.7, which.format("Int", one, terms.term_text(number, tight=True)), QUICK)
+
+
+RECURSIVE_TYPES = ("Nat", "List", "Option")
+
+
+def propose_induction(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Induction; with the variables free that the claim may speak of anew at each step; strong."""
+    plain = [one for one in goal.variables if "→" not in one.type and goal.mentions(one.name)]
+    changing = [one for one in plain if one.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
+    recursive = [one for one in changing if one.type != "Int" and not one.value]
+    kinds = ((0.6, 1.0, ""), (1.3, 1.6, " using Nat.strongRecOn"))
+    for place, one in enumerate(sorted(recursive, key=lambda one: not syntax.mentions(one.name, goal.target))):
+        cost = 0.12 * place + (0.0 if syntax.mentions(one.name, goal.target) else 0.5)
+        free = " ".join(other.name for other in changing if other.name != one.name)
+        if one.type == "Nat":
+            yield from induction_on_number(one, goal)
+        for extra, dearer, kind in kinds if one.type == "Nat" else kinds[:1]:
+            yield TacticMove(extra + cost, f"induction {one.name}{kind}")
+            if free:
+                yield TacticMove(dearer + cost, f"induction {one.name}{kind} generalizing {free}")
+
+
+def induction_on_number(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
+    """`3 ≤ n`: n is 3 + k, and the induction is on k; where each value is given by the two before, on n and n + 1."""
+    facts = [(fact.name, stated_limits(fact.relation, one.name)[0]) for fact in arithmetic.fact_relations(goal)]
+    for name, low in [(name, low) for name, lows in facts for low in lows if low > 0][:1]:
+        k = goal.fresh("k")[0]
+        shifted = f"obtain ⟨{k}, rfl⟩ : ∃ {k}, {one.name} = {k} + {low} := ⟨{one.name} - {low}, by omega⟩"
+        yield TacticMove(0.55, chain([shifted, f"clear {name}", f"induction {k}"]))
+
+    if "+ 2)" in goal.propositions and not any(syntax.mentions(one.name, fact.type) for fact in goal.facts):
+        following = re.sub(rf"(?<![\w.']){re.escape(one.name)}(?![\w'])", f"({one.name} + 1)", goal.target)
+        name = goal.fresh("hpair")[0]
+        both = f"suffices {name} : ({goal.target}) ∧ ({following}) from {name}.1"
+        yield TacticMove(0.65, chain([both, f"induction {one.name}"]))
+
+
+WORD = re.compile(r"(?<![\w.✝?])[^\W\d][\w.']*")
+CORE_TYPES = {"Nat", "Int", "Bool", "Prop", "Type", "Sort", "List", "Option", "Fin", "Array", "Rat", "String", "Char"}
+CORE_WORDS = {"True", "False", "true", "false", "fun", "let", "if", "then", "else", "match", "with"}
+KNOWN_WORDS = CORE_TYPES | CORE_WORDS | {"id", "not", "and", "or", "xor", "succ", "min", "max", "compare"}
+LIBRARY = ("Nat.", "Int.", "List.", "Bool.", "Option.", "Function.", "Classical.", "Array.", "Fin.", "Prod.", "String.")
+
+
+def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
+    own = [word for word in own_constants(goal) if word[:1].islower()]
+    if own:
+        names = ", ".join(own[:4])
+        yield TacticMove(0.2, f"(simp_all [{names}]; done)", MIDDLE, closing=True)
+        yield TacticMove(0.25, f"grind -verbose [{names}]", MIDDLE, closing=True)
+        yield TacticMove(0.5, f"simp [{names}] at *")
+        yield from (TacticMove(0.6, f"unfold {name} at *") for name in own[:3])
+        calls = (re.search(rf"(?<![\w.]){re.escape(name)}((?: [^\W\d][\w']*)+)", goal.target) for name in own)
+        applied = [call[0] for call in calls if call and all(one in goal.types for one in call[1].split())]
+        yield from (TacticMove(0.9, f"fun_induction {call}") for call in applied[:2])
+    yield from inductive_moves(goal)
+
+
+def own_constants(goal: PrintedGoal) -> list[str]:
+    """Constants that are not Lean's own: neither variables here, nor bound in a proposition.
+
+    `xs.length` and `Nat.succ` are none: a field of something that is here, or of the library."""
+    bound = " ".join(re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.propositions)).split()
+    return [
+        word
+        for word in dict.fromkeys(WORD.findall(goal.propositions))
+        if word not in KNOWN_WORDS | goal.types.keys() | {*bound}
+        if word.split(".", maxsplit=1)[0] not in goal.types and not word.startswith(LIBRARY)
+    ]
+
+
+def inductive_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Variables and facts of types that are not Lean's own."""
+    for place, one in enumerate(goal.variables):
+        head = one.type.split(" ")[0]
+        if head[:1].isupper() and head not in KNOWN_WORDS | goal.types.keys() and "→" not in one.type:
+            yield TacticMove(0.4 + 0.1 * place, f"cases {one.name}")
+            yield TacticMove(0.5 + 0.1 * place, f"induction {one.name}")
+    for place, fact in enumerate(goal.facts):
+        head = fact.type.split(" ")[0]
+        if not syntax.connective(fact.type) and head[:1].isupper() and head not in goal.types and not is_universe(head):
+            yield TacticMove(0.5 + 0.1 * place, f"induction {fact.name}")
+            yield TacticMove(0.6 + 0.1 * place, f"cases {fact.name}")
+    if goal.connective == "" and goal.target[:1].isupper() and goal.target.split(" ")[0] not in goal.types:
+        yield TacticMove(0.5, "constructor")
