@@ -17,9 +17,9 @@ from pipeline.commands.command import MEANINGLESS_OPTIONS
 from pipeline.commands.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, OUTPUT_CLOSED
 from pipeline.core.outcome import FRESH, Outcome
 from pipeline.errors import UNAVAILABLE
+from pipeline.goals.attempts import ATTEMPT_COLUMNS, GOAL_COLUMNS
 from pipeline.goals.bank import Bank
 from pipeline.lean.model import ERRORS, Theorem
-from pipeline.ledger.model import ATTEMPT_COLUMNS, GOAL_COLUMNS
 from pipeline.machine.job import Job, SharedResources, Workers
 from pipeline.machine.process import ALLOWED, MARK, Processes
 from pipeline.mcts import read as mcts_read

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from pipeline.goals.bank import Goal, theorem_of
 from pipeline.lean.model import Lean
-from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.process import Processes
 from pipeline.machine.usage import load_per_cpu
 from pipeline.proof.run.attempt import (
@@ -45,6 +44,7 @@ from pipeline.proof.schedule.records import (
     TrialOutcome,
     WorkerResult,
 )
+from pipeline.store.ledger import Ledger
 
 
 class SearchProgress(NamedTuple):
