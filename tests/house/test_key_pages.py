@@ -11,7 +11,7 @@ from pipeline.commands.flags import long_name
 from pipeline.lean.backends.keys import lean_table
 from pipeline.lean.model import LeanKeys
 from pipeline.mcts import read as mcts
-from pipeline.mcts.spec import scenario
+from pipeline.mcts.spec import model
 from pipeline.proof import read as proof
 from pipeline.spec_fields import Field
 from pipeline.steps import read as steps
@@ -81,9 +81,9 @@ TABLES = {
         "## Keys of `lean`": key_rows(lean_table(LeanKeys())),
     },
     "mcts-keys.md": {
-        "## Keys of the spec": key_rows(each for each in mcts.SPEC if each.key not in scenario.SCENARIO.fields),
-        "## Keys of a scenario": key_rows(scenario.SCENARIO),
-        **{f"### Keys of `{name}`": key_rows(group) for name, group in scenario.GROUPS.items()},
+        "## Keys of the spec": key_rows(each for each in mcts.SPEC if each.key not in model.SCENARIO.fields),
+        "## Keys of a scenario": key_rows(model.SCENARIO),
+        **{f"### Keys of `{name}`": key_rows(group) for name, group in model.GROUPS.items()},
     },
 }
 

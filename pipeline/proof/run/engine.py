@@ -32,7 +32,7 @@ from pipeline.proof.run.attempt import (
     run_in_thread,
     trial_outcome,
 )
-from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.policy import ScheduleJournal
 from pipeline.proof.schedule.records import (
     CACHE,
     CANCELLED,

@@ -14,10 +14,9 @@ verdicts   the stages score, pair, weigh, settle, cascade and join
 baseline   the stage given: the root's results from a file, checked
 noise      noise of the measurements, for `coppice calibrate`
 prompting  what prompts are made of: records, files, the brief
-asker      asking a role: what was answered and paid for is not asked again
-ideas      the stages that get ideas
+asker      asking a role: what was answered and paid for is not asked again; the stages that get ideas
 implement  the stages that implement an idea: planner, coder and reviewer, or a person
-admission  the stages wave and admit: who may spend, where the money does not suffice for all at once
 nodes      the stages root, start and node; the records of the nodes to come
-decisions  the stages assign and promote, and the table of all stages that decide
+decisions  the stages assign, wave, admit and promote: who may spend, where the money does not suffice for all at
+           once; the table of all stages that decide
 prompts/   the default prompts of the roles (Markdown, package data)"""
