@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from pipeline.tactics.families import (
-    bounds,
-    divisibility,
-    equations,
-    lemmas,
-    logic,
-    products,
-    residues,
-    sequences,
-    witnesses,
-)
+from pipeline.tactics.families import bounds, divisibility, equations, lemmas, logic, products, residues, sequences
 from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.tactic import TacticMove
 
 FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
     "finishers": logic.propose_finishers,
     "logic": logic.propose_logic,
-    "witnesses": witnesses.propose_witnesses,
+    "witnesses": logic.propose_witnesses,
     "induction": logic.propose_induction,
     "cases": logic.propose_cases,
     "rewriting": lemmas.propose_rewriting,

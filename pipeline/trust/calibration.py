@@ -17,8 +17,8 @@ from pipeline.trust import series
 from pipeline.trust.distributions import GRID, directions
 from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
 from pipeline.trust.noise import Noise
-from pipeline.trust.pooling import FEWEST_IDEAS, MOST_COMMON, trigamma
 from pipeline.trust.rule import TIE
+from pipeline.trust.series import FEWEST_IDEAS, MOST_COMMON, trigamma
 
 if TYPE_CHECKING:
     from pipeline.trust.distributions import Array
