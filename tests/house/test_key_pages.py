@@ -16,7 +16,7 @@ from pipeline.proof import read as proof
 from pipeline.spec_fields import Field
 from pipeline.steps import read as steps
 from pipeline.tree import read as tree
-from pipeline.tree.spec import checks, score, sweep
+from pipeline.tree.spec import score, sweep
 from pipeline.tree.spec.roles import BACKENDS, CODER_FIELDS, PROMPT_FIELDS
 
 DOCS = Path(pipeline.__file__).parent.parent / "docs"
@@ -61,7 +61,7 @@ TABLES = {
         "## Keys of the spec": key_rows(tree.SPEC),
         "## Keys of `tests` and `sweep`": key_rows(sweep.SWEEP),
         "## Keys of `blocks`": key_rows(score.BLOCKS),
-        "## Keys of a check": key_rows(checks.CANARY_FIELDS),
+        "## Keys of a check": key_rows(sweep.CANARY_FIELDS),
         "## Keys of `cascade`": key_rows(sweep.CASCADE),
         "## Keys of `holdout`": key_rows(sweep.HOLDOUT),
         "## Keys of a metric": key_rows(score.METRIC),
