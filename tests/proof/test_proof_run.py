@@ -16,18 +16,18 @@ import pytest
 from kit import leaning
 from kit.project import PATIENCE, Project, leans
 
+from pipeline.goals.attempts import Attempt
 from pipeline.goals.bank import Goal
 from pipeline.goals.lean_files import lean_files_in_one
 from pipeline.lean.model import Theorem
 from pipeline.lean.repl.pool import Pool
-from pipeline.ledger.model import Attempt
-from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.process import Processes
 from pipeline.proof.records import PROVED, Sample, SampleRecord
 from pipeline.proof.report import proofs_of
 from pipeline.proof.search_stage import sample_seed
 from pipeline.proof.stages import write_each
 from pipeline.proof.workers import micro
+from pipeline.store.ledger import LedgerReader
 
 SPEC = """\
 kind: proof
