@@ -34,9 +34,8 @@ from pipeline.core.projection import (
 )
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, did_you_mean
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Bank, Goal, bank_from_json
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.proof.describe import describe
 from pipeline.proof.records import (
     FOUND,
@@ -74,6 +73,7 @@ from pipeline.proof.schedule.records import PROVED as TRIAL_PROVED
 from pipeline.proof.search_stage import config_key, sample_seed, schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.store import noop
+from pipeline.store.ledger import LedgerReader
 from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.records import intact, load
 from pipeline.store.state import signature

@@ -222,7 +222,7 @@ def _run_row(run: str, spec: str) -> Json:
 
 def ledger_stats() -> Json:
     """Tell what the ledgers of this project have, each as `coppice stats --json` tells it."""
-    from pipeline.ledger.sqlite.ledger import LedgerReader  # here: few projects have one
+    from pipeline.store.ledger import LedgerReader  # here: few projects have one
 
     found = {row["run"]: row["spec"] for row in run_list() if row["kind"] in kinds.PROVE.kinds}
     ledgers = sorted({project.read_spec(run, spec).ledger for run, spec in found.items()})
@@ -359,9 +359,7 @@ class FeedDesk:
         facts: Json = {"is": "answer", "id": question["id"], "status": 200}
         try:
             if question["ask"] == "page":
-                shown = self._discretion.clean_json(
-                    self.feed.last or self.feed.now()
-                )  # its script stays as it is
+                shown = self._discretion.clean_json(self.feed.last or self.feed.now())  # its script stays as it is
                 text, facts["policy"] = self.feed.page(shown)
             else:
                 text = self._discretion.json_text(_ANSWERS[question["ask"]](self, question))
