@@ -229,7 +229,7 @@ def _run_row(run: str, spec: str) -> Json:
 
 def ledger_stats() -> Json:
     """Tell what the ledgers of this project have, each as `coppice stats --json` tells it."""
-    from pipeline.ledger.sqlite.ledger import LedgerReader  # here: few projects have one
+    from pipeline.store.ledger import LedgerReader  # here: few projects have one
 
     found = {row["run"]: row["spec"] for row in run_list() if row["kind"] in kinds.PROVE.kinds}
     ledgers = sorted({project.read_spec(run, spec).ledger for run, spec in found.items()})
