@@ -32,14 +32,15 @@ SAMPLE, LEGEND = 34, 20  # of a line in the legend, and how high a row of it
 
 
 class ChartMark(NamedTuple):
-    """A mark at a number, or without one at the foot.  `status`: one of STATUSES, whose sign and colour it has."""
+    """A mark at a number, or at the foot, where there is none.  `status`: one of STATUSES, whose sign and colour it has."""
 
     x: float
-    y: float | None
+    y: float
     interval: tuple[float, float] | None
     tooltip: str  # is read where the pointer rests on it
     item: str = ""  # whose details it opens
     status: str = ""
+    is_at_foot: bool = False
 
 
 class ChartLine(NamedTuple):
@@ -107,7 +108,7 @@ def _marks(plane: Plane, look: int, each: ChartLine, aside: float) -> Iterator[s
     for one in each.marks:
         x = plane.x(one.x) + aside
         bar = upright_bar(x, *map(plane.y, one.interval)) if one.interval else ()
-        y = plane.top + PLANE_HEIGHT if one.y is None else plane.y(one.y)
+        y = plane.top + PLANE_HEIGHT if one.is_at_foot else plane.y(one.y)
         mark = svg_sign(one.status, x, y) if one.status else svg_mark(look, x, y)
         yield svg_group(look, [*bar, mark], one.tooltip, one.item)
 
