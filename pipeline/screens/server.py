@@ -12,10 +12,8 @@ import secrets
 import signal
 import socket
 import sys
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import uvicorn
@@ -40,6 +38,7 @@ from pipeline.screens.stream import (
     packed_response,
     since_pieces,
 )
+from pipeline.views.pages.document import door_page, run_list_page
 
 IDLE_SECONDS = 60.0
 HEADER_SECONDS, BODY_SECONDS, STEER_SECONDS = 5.0, 20.0, 120.0
@@ -58,107 +57,8 @@ def refusal_response(refusal: Rejection) -> Response:
     )
 
 
-# --- Pages of our own: the door for who has only the link, and the list of runs.
-
 _STYLE = page_sources().style
-# The theme that was chosen on a run's page, in the words of its script.
-_THEME = """
-const theme = () => {
-  try { return localStorage.getItem("coppice-theme") || "auto"; } catch { return "auto"; }
-};
-document.documentElement.dataset.theme = theme();
-"""
-# The token comes behind the `#`, which no browser sends to anybody; it is kept for this tab, the cookie for others.
-_DOOR = """
-const words = new URLSearchParams(location.hash.slice(1));
-const token = words.get("token") || sessionStorage.getItem("coppice-token");
-words.delete("token");
-const say = (text) => (document.getElementById("say").textContent = text);
-const go = () => {
-  history.replaceState(null, "", location.pathname + (String(words) && `#${words}`));
-  location.reload();
-};
-const asked = token
-  ? fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } })
-  : fetch("/api/session");
-asked.then(async (answer) => {
-  if (!answer.ok || (await answer.json()).session !== "open")
-    return say("Open the link that coppice dashboard printed: it has the token of this server.");
-  if (token) sessionStorage.setItem("coppice-token", token);
-  return go();
-}, () => say("The server does not answer."));
-addEventListener("hashchange", () => location.reload());
-"""
-_LIST = """
-const node = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text, ...more });
-function takeToken() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token) sessionStorage.setItem("coppice-token", token);
-  if (token) history.replaceState(null, "", location.pathname);
-  return token;
-}
-takeToken();
-addEventListener("hashchange", async () => {
-  const token = takeToken();
-  if (!token) return;
-  await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } }).catch(() => null);
-  location.reload();
-});
-const button = document.getElementById("theme");
-button.hidden = false;
-button.textContent = `theme: ${theme()}`;
-button.addEventListener("click", () => {
-  const names = ["auto", "light", "dark"];
-  const next = names[(names.indexOf(theme()) + 1) % names.length];
-  localStorage.setItem("coppice-theme", next);
-  document.documentElement.dataset.theme = next;
-  button.textContent = `theme: ${next}`;
-});
-const time = (seconds) => new Date(seconds * 1000).toLocaleString();
-const state = (run) =>
-  run.problem || [run.building ? "a build goes on" : "no build goes on", ...(run.paused ? ["paused"] : [])].join(", ");
-async function show() {
-  try {
-    const answer = await fetch("/api/runs", { cache: "no-store" });
-    if (answer.status === 401) return location.reload();
-    const rows = (await answer.json()).map((run) => {
-      const row = node("tr", "");
-      const name = node("td", "");
-      name.append(node("a", run.run, { href: `/runs/${encodeURIComponent(run.run)}` }));
-      const cells = [run.kind || "-", state(run), run.last ? time(run.last.at) : "-"];
-      row.append(name, ...cells.map((text) => node("td", text)));
-      return row;
-    });
-    document.getElementById("runs").replaceChildren(...rows);
-    document.getElementById("say").textContent = rows.length ? "" : "There is no run yet.";
-  } catch {
-    document.getElementById("say").textContent = "The server does not answer; this is the last that was heard.";
-  }
-  setTimeout(show, 5000);
-}
-show();
-"""
-
-
-def own_page(title: str, body: str, script: str) -> tuple[bytes, str]:
-    """A page of ours, and the policy by which nothing but its own script and style is run."""
-    script = _THEME + script
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (script, _STYLE)]
-    policy = f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; connect-src 'self'"
-    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-    look = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    html = (
-        f'{head}{look}<main id="page"><header id="top"><div class="title"><h1>{title}</h1><span class="fill"></span>'
-        f'<button type="button" id="theme" class="quiet" hidden></button></div></header>{body}'
-        f'<p id="say" role="status"></p></main><script>{script}</script></html>'
-    )
-    return html.encode(), policy
-
-
-_HEADS = "".join(f"<th>{word}</th>" for word in ("run", "kind", "state", "last build"))
-DOOR = own_page("Coppice", "<noscript>This page needs JavaScript.</noscript>", _DOOR)
-_TABLE = f'<table><thead><tr>{_HEADS}</tr></thead><tbody id="runs"></tbody></table>'
-RUN_LIST = own_page("Runs", f'<div class="card"><div class="scroll" tabindex="0">{_TABLE}</div></div>', _LIST)
+DOOR, RUN_LIST = door_page(_STYLE), run_list_page(_STYLE)
 
 
 def page_response(page: tuple[bytes, str]) -> Response:

@@ -32,7 +32,7 @@ SAMPLE, LEGEND = 34, 20  # of a line in the legend, and how high a row of it
 
 
 class ChartMark(NamedTuple):
-    """A mark at a number, or at the foot, where there is none.  `status`: one of STATUSES, whose sign and colour it has."""
+    """A mark at a number, or at the foot.  `status`: one of STATUSES, whose sign and colour it has."""
 
     x: float
     y: float
