@@ -370,6 +370,16 @@ def test_a_metric_of_which_less_is_better_keeps_its_direction(done: Seen) -> Non
     shown = as_json(projection_of(manifest, Moment()))
     assert figure(shown, "best")["better"] == "lower"
     assert "lower is better" in block(shown, "stair")["sentence"]
+    plus_is_better = {name: row["cells"] for name, row in tree_rows(shown).items() if name in manifest["evaluations"]}
+    measured = [cells for cells in plus_is_better.values() if " -> " in cells[3]]
+    assert measured
+    for cells in measured:
+        before, after = map(float, cells[3].split(" -> "))
+        assert float(cells[4]) == pytest.approx(before - after, abs=0.01)
+    best = cells_of_summary(section(summary_text(manifest), "Best path"))
+    for name, cells in best.items():
+        if name in manifest["nodes"] and cells[5] != "-":
+            assert cells[5] == tree_rows(shown)[name]["cells"][4]  # in all
 
 
 # --- The manifest that it is made of.

@@ -102,13 +102,14 @@ def path_header(manifest: Manifest) -> list[str]:
 
 def path_cells(manifest: Manifest, name: str) -> list[str]:
     """A node on the way to another: what its step gained is against its parent, and in all against the root."""
-    node, primary = manifest["nodes"][name], manifest["run_config"]["primary"]
+    node, config = manifest["nodes"][name], manifest["run_config"]
     source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
     idea, steps = "(the start)", [BLANK] * 4
     if source and source["scoring_summary"]:
         parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
         idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
-        steps = [gain_text(parent, primary), verdict_word(source), gain_text(root, primary)]
+        gains = [gain_text(config, each, config["primary"]) for each in (parent, root)]
+        steps = [gains[0], verdict_word(source), gains[1]]
         steps.append(format_score(root["score"]))
     return [name, idea, mean_text(manifest, name), *steps, node["commit"][:10]]
 
@@ -139,9 +140,14 @@ def change_text(comparison: Manifest, name: str) -> str:
     return format_change(detail["baseline"], detail["candidate"]) if detail else BLANK
 
 
-def gain_text(comparison: Manifest, name: str) -> str:
+def improvement(config: Manifest, name: str, before: float, after: float) -> float:
+    """The gain in a metric, as estimates and intervals have it: more is better, whatever is better of the metric."""
+    return SIGN[better_direction(config, name)] * (after - before)
+
+
+def gain_text(config: Manifest, comparison: Manifest, name: str) -> str:
     detail = metric_detail(comparison, name)
-    return f"{detail['candidate'] - detail['baseline']:+.4g}" if detail else BLANK
+    return f"{improvement(config, name, detail['baseline'], detail['candidate']):+.4g}" if detail else BLANK
 
 
 # --- The state in words.
@@ -175,7 +181,7 @@ def _best_sentence(manifest: Manifest, best: BestNode) -> str:
         return f"Best: **{best.name}**, the start: {primary} {mean}. {nothing}"
     if best.before is None or best.after is None:
         return f"Best was **{best.name}**; its baseline is not there as the spec has it now."
-    kind = "estimate" if best.is_estimate else "score"  # one is in units of the metric, one is not
+    kind = "estimated gain" if best.is_estimate else "score"  # one is in units of the metric, one is not
     change = format_change(best.before, best.after)
     return f"Best: **{best.name}**, {primary} {change}, {kind} {format_score(best.score)} against the root."
 
@@ -193,8 +199,7 @@ def open_depth(manifest: Manifest) -> Iterator[str]:
     word = "weighed" if config["method"] == PAIRED else "decided"
     most = ""
     if measured:
-        sign = SIGN[better_direction(config, primary)]
-        best = max(measured, key=lambda each: sign * (each["primary"]["after"] - each["primary"]["before"]))
+        best = max(measured, key=lambda each: improvement(config, primary, **each["primary"]))
         change = format_change(best["primary"]["before"], best["primary"]["after"])
         most = f" (most gained by {best['eval_id']}, {primary} {change})"
     yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured{most}."

@@ -43,6 +43,7 @@ from pipeline.tree.report.figures import (
     headline,
     idea_cells,
     idea_status,
+    improvement,
     interval_text,
     kept_ideas,
     mean_text,
@@ -211,7 +212,7 @@ def tree_table(manifest: Manifest, moment: Moment) -> Table:
 
 def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
     """Nodes and what was tried on each, the nodes that came of it after them; in the order of slots."""
-    nodes, paired = manifest["nodes"], manifest["run_config"]["method"] == PAIRED
+    nodes = manifest["nodes"]
     waiting = waiting_slots(manifest["events"]) if moment.is_building else frozenset()
     tried: dict[str, list[Manifest]] = {name: [] for name in nodes}
     for each in manifest["evaluations"].values():
@@ -230,7 +231,7 @@ def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
                 stack.append((each["eval_id"], depth + 1))
         else:
             each = manifest["evaluations"][name]
-            yield _idea_row(each, idea_status(each, moment.is_building, name in waiting), paired, depth)
+            yield _idea_row(each, idea_status(each, moment.is_building, name in waiting), manifest["run_config"], depth)
 
 
 def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: int) -> Row:
@@ -244,14 +245,14 @@ def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: i
     ended = all(each["decision"] or each["empty"] for each in tried) and bool(tried)
     status = "done" if ended or node["closed"] else "open"
     outcome = f"{asked} tried, {promoted} promoted" if tried else "nothing tried yet" if status == "open" else "closed"
-    gain = gain_text(root, config["primary"]) if root else BLANK
+    gain = gain_text(config, root, config["primary"]) if root else BLANK
     cells = [name, title, outcome, mean_text(manifest, name), gain, interval_text(root), BLANK]
     return Row([*cells, clip_text(why, REASON_WIDTH) or BLANK, BLANK, BLANK], name, status, depth)
 
 
-def _idea_row(each: Manifest, status: str, paired: bool, depth: int) -> Row:
-    cells, scores = idea_cells(each, paired), each["scoring_summary"]
-    gain = f"{each['primary']['after'] - each['primary']['before']:+.4g}" if each["primary"] else BLANK
+def _idea_row(each: Manifest, status: str, config: Manifest, depth: int) -> Row:
+    cells, scores = idea_cells(each, config["method"] == PAIRED), each["scoring_summary"]
+    gain = f"{improvement(config, config['primary'], **each['primary']):+.4g}" if each["primary"] else BLANK
     interval = interval_text(scores and scores["recommendation"])
     why = clip_text(idea_reason(each), REASON_WIDTH) or BLANK
     texts = [each["eval_id"], clip_text(each["idea_title"], TITLE_WIDTH) or BLANK, cells.outcome, cells.change]

@@ -106,7 +106,7 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
     if scores := each["scoring_summary"]:
         parent, root = scores["recommendation"], scores["root_recommendation"]
         evidence = parent["evidence"]
-        word = "score" if evidence is None else "estimate"
+        word = "score" if evidence is None else "estimated gain"
         between = (
             f", between {format_number(evidence['lower'])} and {format_number(evidence['upper'])}" if evidence else ""
         )
@@ -180,8 +180,8 @@ def _verdict(result: Manifest) -> str:
         return f"{start} {change}, score {format_number(found['score'])}."
     numbers = [format_number(evidence[name]) for name in ("estimate", "lower", "upper")]
     return (
-        f"{start} {change}, estimate {numbers[0]}, {numbers[1]} to {numbers[2]}, p {format_chance(evidence['p'])}: "
-        f"{evidence['verdict']} ({', '.join(evidence['reasons'])})."
+        f"{start} {change}, estimated gain {numbers[0]}, {numbers[1]} to {numbers[2]}, "
+        f"p {format_chance(evidence['p'])}: {evidence['verdict']} ({', '.join(evidence['reasons'])})."
     )
 
 
