@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
 from pipeline.views.pages.document import MOST_BYTES, Report, report_document
-from pipeline.views.snapshot import Place, block_lines, filtered_rows, head_lines, snapshot
+from pipeline.views.snapshot import Place, block_lines, counted, filtered_rows, head_lines, snapshot
 
 # --- report.
 
@@ -203,7 +204,7 @@ class WatchCommand(OneRunCommand):
             print_text("\n".join(snapshot_lines(feed, **place)))
             return 0
         steering = RunSteering(run) if plan.kind in kinds.STEER.kinds else None
-        return present(feed, place, POLL_SECONDS, steering=steering, is_linked=True)
+        return present(feed, place, POLL_SECONDS, steering=steering, is_linked=True, clock=time.time)
 
 
 def replay_show(run: str, params: Mapping[str, Any]) -> int:
@@ -275,10 +276,10 @@ def is_terminal() -> bool:
 def snapshot_lines(feed: Feed, item: str = "", view: str = "", filter: str = "") -> list[str]:  # noqa: A002 - its option
     """A run as it stands, or one block or item of it."""
     width = get_terminal_size((100, 24)).columns
-    projection = feed.now()
+    projection = counted(feed.now(), time.time())
     projection = {**projection, "blocks": [_filtered(block, filter) for block in projection["blocks"]]}
     if not (item or view):
-        return snapshot(projection, width)
+        return snapshot(projection, width, now=time.time())
     blocks = feed.details(item) if item else [each for each in projection["blocks"] if each["name"] == view]
     if not blocks:
         names = [block["name"] for block in projection["blocks"]]
@@ -312,26 +313,37 @@ def present(
     steering: RunSteering | ShowSteering | None = None,
     is_linked: bool = False,
     is_over: Callable[[], bool] = lambda: False,
+    clock: Callable[[], float] | None = None,
 ) -> int:
-    """Show a feed until the user has seen enough.  `is_over`: nothing more comes, and a plain display may end."""
+    """Show a feed until the user has seen enough.  `is_over`: nothing more comes, and a plain display may end.
+
+    `clock`: by which times are counted on; none of a show, which has its own."""
     gc.enable()  # what is drawn is dropped again; commands that end soon do without
     unicode = terminal_look(sys.stdout.encoding, os.environ).unicode
     plain = WITHOUT_TEXTUAL if find_spec("textual") is None else WITHOUT_STDERR if not sys.stderr.isatty() else ""
     if plain:
-        return redraw(feed, poll_seconds, unicode, is_over, plain)
+        return redraw(feed, poll_seconds, unicode, is_over, plain, clock)
     from pipeline.screens.terminal import WatchApp
 
-    app = WatchApp(feed, Place(**place), steering, is_linked, unicode, poll_seconds=poll_seconds)
+    app = WatchApp(feed, Place(**place), steering, is_linked, unicode, poll_seconds=poll_seconds, clock=clock)
     app.run(mouse=False)
     return app.return_code or 0
 
 
-def redraw(feed: Feed, poll_seconds: float, unicode: bool, is_over: Callable[[], bool], plain: str) -> int:
+def redraw(
+    feed: Feed,
+    poll_seconds: float,
+    unicode: bool,
+    is_over: Callable[[], bool],
+    plain: str,
+    clock: Callable[[], float] | None = None,
+) -> int:
     """Redraw the snapshot in place until q, Ctrl-C or the end of a show, whose last frame stays; `plain` says why."""
     projection = feed.now()
 
     def lines(width: int, height: int) -> list[ScreenLine]:
-        drawn = [*snapshot(projection, width - 1, height - 2, unicode), plain]
+        now = clock() if clock else None
+        drawn = [*snapshot(projection, width - 1, height - 2, unicode, now), plain]
         fitting = [cut_text(encodable(line, sys.stdout), width - 1) for line in drawn]
         return [ScreenLine(line, text_width(line)) for line in fitting]
 

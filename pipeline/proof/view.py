@@ -344,7 +344,7 @@ def _took(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
     for each in moment.running:
         if each.name == f"{run}:prove":
             seconds = max(0.0, moment.now - each.since)
-            yield Figure("the search takes", duration(seconds, 0), seconds, "lower", "so far")
+            yield Figure("the search takes", duration(seconds, 0), seconds, "lower", "so far", each.since)
 
 
 def _blocks(run: str, known: Knowledge, states: Mapping[str, TargetState], moment: Moment) -> Iterator[Block]:

@@ -24,7 +24,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from pipeline.core.projection import STATUSES, Json, apply_delta
+from pipeline.core.projection import LIVE, PAUSED, STATUSES, Json, apply_delta
 from pipeline.errors import SpecError
 from pipeline.screens.show import Feed, Steering
 from pipeline.views.lines import cell_text, cut_text, wrap_text
@@ -34,6 +34,7 @@ from pipeline.views.snapshot import (
     TableLayout,
     ascii_signs,
     block_lines,
+    counted,
     filtered_rows,
     head_lines,
     is_log,
@@ -127,7 +128,8 @@ class Body(NamedTuple):
 class WatchApp(App[None]):
     """Screen of one run.  `is_linked`: its head is the command with the place on it; of a show it is the show's.
 
-    `poll_seconds`: how often the feed is asked; 0: only when `step` is called."""
+    `poll_seconds`: how often the feed is asked; 0: only when `step` is called.  `clock`: of a run that goes on, none of
+    a recorded one; by it times are counted on."""
 
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = ""
@@ -154,11 +156,13 @@ class WatchApp(App[None]):
         is_linked: bool = True,
         unicode: bool = True,
         poll_seconds: float = POLL_SECONDS,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.feed, self.place, self.steering = feed, place, steering
         self.is_linked, self.is_unicode, self.poll_seconds = is_linked, unicode, poll_seconds
+        self.clock, self._counted = clock, 0
         self.projection: Json = {}
         self.details: list[Json] = []
         self.selected = place.item  # the item of the selected row
@@ -212,6 +216,8 @@ class WatchApp(App[None]):
             if self.place.item:
                 await self._read_details()
             self.draw()
+        elif self.clock and self.projection["state"]["word"] in (LIVE, PAUSED) and int(self.clock()) != self._counted:
+            self.draw_times()
 
     async def _read_details(self) -> None:
         item = self.place.item
@@ -229,11 +235,8 @@ class WatchApp(App[None]):
         if not self.projection:
             return
         width, height = self.size
-        command = watch_command(self.projection["run"], self.place) if self.is_linked else ""
-        head = head_lines(self.projection, width, command=command)[: max(1, height // 2 - 1)]
-        self._pane("head").show([(BOLD if at == 0 else PLAIN, line) for at, line in enumerate(head)])
-        is_whole = height >= LEAST_HEIGHT and not (self.place.item or self.helps)
-        self._pane("running").show(self._running_lines(width, height) if is_whole else [])
+        self.draw_times()
+        is_whole = self._is_whole()
         self._pane("log").show(self._log_lines(width, height) if is_whole else [])
         self._pane("keys").show([self._keys_line(width)])
         shown = self._body(width)
@@ -241,14 +244,30 @@ class WatchApp(App[None]):
         self._pane("title").show([(DIM, title_line(shown.title, width)), *heads])
         self._pane("body").show_some(shown.length, shown.line_at, self.row if shown.rows else -1)
 
+    def draw_times(self) -> None:
+        """Draw the panes of which times go on: the head, and what runs."""
+        width, height = self.size
+        now = self.clock() if self.clock else None
+        self._counted = int(now or 0)
+        going = [block for block in self.projection["blocks"] if block["name"] == RUNNING]
+        shown = counted({**self.projection, "blocks": going}, now)
+        command = watch_command(self.projection["run"], self.place) if self.is_linked else ""
+        head = head_lines(shown, width, command=command)[: max(1, height // 2 - 1)]
+        self._pane("head").show([(BOLD if at == 0 else PLAIN, line) for at, line in enumerate(head)])
+        self._pane("running").show(self._running_lines(shown, width, height) if self._is_whole() else [])
+
+    def _is_whole(self) -> bool:
+        """Check if there is room for panes beside the body, which shows neither details nor keys."""
+        return self.size.height >= LEAST_HEIGHT and not (self.place.item or self.helps)
+
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.draw)  # once the panes have their new sizes
 
     def _pane(self, name: str) -> Pane:
         return self.query_one(f"#{name}", Pane)
 
-    def _running_lines(self, width: int, height: int) -> list[Line]:
-        blocks = [each for each in self.projection["blocks"] if each["name"] == RUNNING and each.get("rows")]
+    def _running_lines(self, shown: Json, width: int, height: int) -> list[Line]:
+        blocks = [each for each in shown["blocks"] if each.get("rows")]
         return styled(line for block in blocks for line in block_lines(block, width, 2 + max(1, height // 8)))
 
     def _log_lines(self, width: int, height: int) -> list[Line]:

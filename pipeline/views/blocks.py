@@ -41,6 +41,7 @@ from pipeline.views.pages.charts import ChartRow, rows_chart
 from pipeline.views.pages.drawing import number_scale
 
 BLANK = "-"
+SAYS = "`says` is the last line that a target wrote to its log; `-`: it has written none."
 MOST_SPANS, MOST_BUILDS, MOST_FILES, LOG_BYTES = 30, 20, 40, 8000
 
 
@@ -80,21 +81,31 @@ def run_state(moment: Moment, counts: Mapping[str, int]) -> RunState:
 
 def running_figure(moment: Moment) -> Iterator[Figure]:
     if moment.is_building:
-        left = "" if moment.left is None else f"about {duration(moment.left, 0)} left"
-        yield Figure("running", str(len(moment.running)), len(moment.running), note=left)
+        until = expected_end(moment)
+        yield Figure("running", str(len(moment.running)), len(moment.running), until=until)
+
+
+def expected_end(moment: Moment) -> float | None:
+    return None if moment.left is None else round(moment.now + moment.left, 1)
+
+
+def since_cell(at: float | None) -> str:
+    """A cell of a column that is `is_since`."""
+    return BLANK if at is None else f"{at:.3f}"
 
 
 def running_table(moment: Moment) -> Table:
     rows = [
         Row(
-            [own_name(each.name), duration(moment.now - each.since, 0), each.says or BLANK],
+            [own_name(each.name), since_cell(each.since), each.says or BLANK],
             each.name,
             "running",
         )
         for each in moment.running
     ]
-    sentence = f"{target_count(len(rows))} at work."
-    return Table("running", "Running", sentence, [Column("target"), Column("since", True), Column("says")], rows)
+    sentence = f"{target_count(len(rows))} at work. {SAYS}"
+    columns = [Column("target"), Column("since", True, is_since=True), Column("says")]
+    return Table("running", "Running", sentence, columns, rows)
 
 
 def failure_table(run: str, states: Mapping[str, TargetState]) -> Iterator[Table]:

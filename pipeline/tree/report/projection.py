@@ -62,6 +62,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED
 from pipeline.tree.rules.positions import EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import EVENT_FAILED, EVENT_STOPPED, EVENT_WORKING, RUNNING
+from pipeline.views.blocks import SAYS, expected_end, since_cell
 from pipeline.views.lines import time_text
 from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart
 from pipeline.views.pages.drawing import amount_scale, number_scale
@@ -139,8 +140,10 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
     yield Figure("spent", format_money(spent["usd"], spent["unknown_calls"]), finite(spent["usd"]), note=note)
     seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
-    note = f"about {duration(moment.left)} left" if moment.is_building and moment.left is not None else ""
-    yield Figure("time", BLANK if seconds is None else duration(seconds), seconds, note=note)
+    goes_on = moment.is_building and seconds is not None
+    since = round(moment.now - seconds, 3) if goes_on and seconds is not None else None
+    until = expected_end(moment) if moment.is_building else None
+    yield Figure("time", BLANK if seconds is None else duration(seconds), seconds, since=since, until=until)
     rows = [*_running(manifest, moment)]
     yield Figure("running", str(len(rows)), len(rows), note=join_names([row.cells[0] for row in rows]))
 
@@ -151,8 +154,8 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
 def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
     running = [*_running(manifest, moment)]
     if running:
-        header = [Column("target"), Column("idea"), Column("since"), Column("says")]
-        sentence = f"{plural(len(running), 'target')} at work."
+        header = [Column("target"), Column("idea"), Column("since", True, is_since=True), Column("says")]
+        sentence = f"{plural(len(running), 'target')} at work. {SAYS}"
         yield Table("running", "Running now", sentence, header, running)
     if manifest["nodes"]:
         yield tree_table(manifest, moment)
@@ -179,7 +182,7 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
     for target in moment.running:
         slot = find_slot(own_name(target.name))
         title = clip_text(evaluations[str(slot)]["idea_title"], TITLE_WIDTH) if str(slot) in evaluations else ""
-        cells = [own_name(target.name), title or BLANK, time_text(target.since), clip_text(target.says, REASON_WIDTH)]
+        cells = [own_name(target.name), title or BLANK, since_cell(target.since), clip_text(target.says, REASON_WIDTH)]
         yield Row([*cells[:3], cells[3] or BLANK], str(slot) if slot else "", "running")
     if moment.running:
         return
@@ -188,8 +191,8 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
         if each["task_state"] == RUNNING:
             event = works.get(name) or {"stage": "", "at": each["started_at"]}
             stage = f"{name}.{event['stage']}" if event["stage"] else name
-            since = time_text(event["at"]) if event["at"] else BLANK
-            yield Row([stage, clip_text(each["idea_title"], TITLE_WIDTH) or BLANK, since, BLANK], name, "running")
+            title = clip_text(each["idea_title"], TITLE_WIDTH) or BLANK
+            yield Row([stage, title, since_cell(event["at"]), BLANK], name, "running")
 
 
 def tree_table(manifest: Manifest, moment: Moment) -> Table:

@@ -43,9 +43,13 @@ class Report(NamedTuple):
     dropped: int = 0
 
 
-def live_document(sources: Sources, projection: Json, base: str, can: Sequence[str] = ()) -> str:
-    """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token."""
-    data = {"projection": projection, "details": {}, "live": {"base": base, "can": [*can]}}
+def live_document(
+    sources: Sources, projection: Json, base: str, can: Sequence[str] = (), has_clock: bool = True
+) -> str:
+    """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token.
+
+    `has_clock`: times go on as on the clock of whoever looks; those of a show do not."""
+    data = {"projection": projection, "details": {}, "live": {"base": base, "can": [*can], "has_clock": has_clock}}
     return _html(sources, projection, data)
 
 
