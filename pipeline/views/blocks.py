@@ -41,7 +41,10 @@ from pipeline.views.pages.charts import ChartRow, rows_chart
 from pipeline.views.pages.drawing import number_scale
 
 BLANK = "-"
-SAYS = "`says` is the last line that a target wrote to its log; `-`: it has written none."
+SAYS = (
+    "`says` is what Coppice last told of it, such as how many are proved, or what it waits for; `-`: nothing. What its "
+    "command prints is in its log."
+)
 MOST_SPANS, MOST_BUILDS, MOST_FILES, LOG_BYTES = 30, 20, 40, 8000
 
 
