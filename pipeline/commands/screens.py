@@ -34,6 +34,7 @@ from pipeline.commands.steer import pause_run, resume_run
 from pipeline.core.projection import Json, Text, apply_delta, as_json
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, Unavailable, did_you_mean
+from pipeline.machine.process import install_command
 from pipeline.screens.access import LOCALHOST, is_loopback
 from pipeline.screens.feed import Discretion, RunFeed, module_command, page_sources
 from pipeline.screens.show import Feed, RecordedFeed, Show, open_show, record_run, write_show
@@ -42,7 +43,7 @@ from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
 from pipeline.views.pages.document import MOST_BYTES, Report, report_document
-from pipeline.views.snapshot import Place, block_lines, counted, filtered_rows, head_lines, snapshot
+from pipeline.views.snapshot import Place, block_lines, count_on, filtered_rows, head_lines, snapshot
 
 # --- report.
 
@@ -106,7 +107,6 @@ def details_of(feed: RunFeed, item: str) -> list[Json]:
 # --- dashboard.
 
 PORT, HOST = 8350, "127.0.0.1"
-INSTALL = "pip install 'coppice[dashboard]'"
 MEANS = (
     "whoever reaches this machine over the network can ask the dashboard, and whoever listens on the way reads its"
     " token and all that is shown, since nothing is encrypted"
@@ -120,7 +120,8 @@ class DashboardCommand(NewCommand):
     doc_description = (
         "It prints a link to click, with a token without which nobody gets an answer, and serves until Ctrl-C. Only"
         " this machine can reach it; from another one go through `ssh -L`. Searches over code are paused, resumed,"
-        f" given ideas and answered from the page. It needs the extra `dashboard`: {INSTALL}."
+        " given ideas and answered from the page. It needs starlette and uvicorn, and says how to get them where they"
+        " are missing."
     )
     cmd_options = (
         option("port", "the port; 0 stands for any that is free", PORT, "N"),
@@ -145,7 +146,7 @@ class DashboardCommand(NewCommand):
 
 def check_installed(name: str) -> None:
     if lacking := [package for package in EXTRAS["dashboard"] if find_spec(package) is None]:
-        raise Unavailable(f"{name}: it needs the package {lacking[0]}: {INSTALL}")
+        raise Unavailable(f"{name}: it needs the package {lacking[0]}: {install_command('dashboard')}")
 
 
 def become_server(host: str, port: int, *words: str) -> NoReturn:
@@ -175,7 +176,7 @@ def listen(host: str, port: int) -> socket.socket:
 # --- watch, and `replay --show`.
 
 # Why there is no full screen, and what to do.
-WITHOUT_TEXTUAL = "plain; for keys and details: pip install 'coppice[watch]'; q quits"
+WITHOUT_TEXTUAL = "plain; for keys and details get textual, `coppice doctor` says how; q quits"
 WITHOUT_STDERR = "plain; for keys and details let standard error be the terminal, too; q quits"
 POLL_SECONDS, SHOW_POLL_SECONDS = 0.5, 0.1
 
@@ -186,8 +187,8 @@ class WatchCommand(OneRunCommand):
     doc_purpose = "show a run on a full screen as it goes; without a terminal, as it stands now"
     doc_description = (
         "With ITEM, such as RUN:d0.n0.i2, its details. Keys: j k g G / Enter Esc Tab p ? q. The run does not notice:"
-        " nothing is locked or written, unless p pauses it, which asks first. A full screen needs textual, which"
-        " `pip install 'coppice[watch]'` brings; without it the snapshot is redrawn in place until q or Ctrl-C."
+        " nothing is locked or written, unless p pauses it, which asks first. A full screen needs textual;"
+        " `coppice doctor` says how to get it. Without it the snapshot is redrawn in place until q or Ctrl-C."
     )
     cmd_options = (
         option("view", "the block to begin with, by its name, such as tree", "", "NAME"),
@@ -276,7 +277,7 @@ def is_terminal() -> bool:
 def snapshot_lines(feed: Feed, item: str = "", view: str = "", filter: str = "") -> list[str]:  # noqa: A002 - its option
     """A run as it stands, or one block or item of it."""
     width = get_terminal_size((100, 24)).columns
-    projection = counted(feed.now(), time.time())
+    projection = count_on(feed.now(), time.time())
     projection = {**projection, "blocks": [_filtered(block, filter) for block in projection["blocks"]]}
     if not (item or view):
         return snapshot(projection, width, now=time.time())

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from pipeline.machine.failures import lacking_room
+from pipeline.machine.process import install_command
 from pipeline.machine.redaction import redact_text
 from pipeline.models.complaints import NO_COMPLAINT, REFUSAL_STATUS, parse_json, service_complaint
 from pipeline.models.contract import (
@@ -139,7 +140,7 @@ def ask_endpoint(backend: BackendKeys, question: Question, desk: CallContext) ->
     try:
         import_module("httpx")  # all of it: what it needs may be missing
     except ImportError:
-        what = f"backend {backend['backend']} needs the package httpx: pip install 'coppice[openai]'"
+        what = f"backend {backend['backend']} needs the package httpx: {install_command('openai')}"
         raise BackendUnavailable(f"{question.role}: {what}") from None
     secrets = {key_env: key} if key and key_env else {}
     given = {name: backend[name] for name in PASSED_ON if name in backend}

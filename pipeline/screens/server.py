@@ -93,9 +93,8 @@ if (words.get("token")) {
   sessionStorage.setItem("coppice-token", words.get("token"));
   history.replaceState(null, "", "/");
 }
-const time = (seconds) => new Date(seconds * 1000).toLocaleString();
-const state = (run) =>
-  run.problem || [run.building ? "a build goes on" : "no build goes on", ...(run.paused ? ["paused"] : [])].join(", ");
+const time = (seconds) => `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+const state = (run) => run.problem || (run.state ? `${run.state.word}: ${run.state.why}` : "-");
 async function show() {
   try {
     const answer = await fetch("/api/runs", { cache: "no-store" });

@@ -34,7 +34,7 @@ from pipeline.views.snapshot import (
     TableLayout,
     ascii_signs,
     block_lines,
-    counted,
+    count_on,
     filtered_rows,
     head_lines,
     is_log,
@@ -250,7 +250,7 @@ class WatchApp(App[None]):
         now = self.clock() if self.clock else None
         self._counted = int(now or 0)
         going = [block for block in self.projection["blocks"] if block["name"] == RUNNING]
-        shown = counted({**self.projection, "blocks": going}, now)
+        shown = count_on({**self.projection, "blocks": going}, now)
         command = watch_command(self.projection["run"], self.place) if self.is_linked else ""
         head = head_lines(shown, width, command=command)[: max(1, height // 2 - 1)]
         self._pane("head").show([(BOLD if at == 0 else PLAIN, line) for at, line in enumerate(head)])

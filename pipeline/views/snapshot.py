@@ -55,7 +55,7 @@ def snapshot(
     """A run in lines of at most `width` columns; without a height all blocks, of long tables their beginnings.
 
     `now`: the clock, of a run that goes on and not of a recorded one."""
-    projection = counted(projection, now)
+    projection = count_on(projection, now)
     head = head_lines(projection, width, bounded=height is not None)
     blocks = projection["blocks"]
     if height is None:
@@ -74,7 +74,7 @@ def ascii_signs(line: str, unicode: bool) -> str:
 # --- Times that go on.
 
 
-def counted(projection: Json, now: float | None) -> Json:
+def count_on(projection: Json, now: float | None) -> Json:
     """A projection whose times that go on are texts: how long it is by the clock; without one, the times themselves."""
     figures = [_counted_figure(figure, now) for figure in projection["figures"]]
     blocks = [_counted_table(block, now) if block["is"] == "table" else block for block in projection["blocks"]]

@@ -702,7 +702,10 @@ keys      all by keyboard */
     drawChips() {
       if (!this.chips) return;
       const counts = new Map();
-      for (const { status } of this.block.rows) if (status) counts.set(status, (counts.get(status) || 0) + 1);
+      const isCounted = this.block.rows.some((row) => row.item) ? (row) => row.item : () => true; // not sums of others
+      for (const row of this.block.rows.filter(isCounted)) {
+        if (row.status) counts.set(row.status, (counts.get(row.status) || 0) + 1);
+      }
       const chosen = this.sight.statuses;
       const chips = Object.keys(SIGNS).filter((word) => counts.has(word)).map((word) => {
         const flip = () => {
