@@ -62,7 +62,7 @@ class Field(NamedTuple):
         return {**self.read.schema, "description": plain_help(self.help), **default}
 
 
-class Table:
+class FieldTable:
     """The keys of a mapping.  `defaults` are of fields that have none; `rules`: what a schema says beside the keys."""
 
     def __init__(self, *fields: Field, defaults: Mapping[str, Any] | None = None, rules: Schema | None = None) -> None:
@@ -105,7 +105,7 @@ class Values:
 
     __slots__ = ("before", "item", "items", "table")
 
-    def __init__(self, table: Table, item: Item, items: dict[str, Item], before: str) -> None:
+    def __init__(self, table: FieldTable, item: Item, items: dict[str, Item], before: str) -> None:
         self.table, self.item, self.items, self.before = table, item, items, before
 
     def __contains__(self, key: object) -> bool:
@@ -289,7 +289,7 @@ _VARIABLE_NAME = {"type": "string", "pattern": f"^{VARIABLE.pattern}$"}
 ENV_SCHEMA = any_of(
     list_of(_VARIABLE_NAME), object_of(any_of(TEXT.schema, {"type": "null"}), propertyNames=_VARIABLE_NAME)
 )
-_STORE_KEYS = Table(
+_STORE_KEYS = FieldTable(
     Field("path", FOLDER, "the folder", default="runs/.store"),
     Field("sign", BOOLEAN, "sign results, and believe only those that are signed with the same key", default=False),
 )
@@ -327,7 +327,7 @@ def _size(least: str) -> Reader:
 
 
 SIZES = {name: _size(least) for name, least in zip(SIZE_LIMITS, ("16 MB", "4 kB", "64 kB", "1 kB"), strict=True)}
-LIMITS = Table(
+LIMITS = FieldTable(
     Field("memory", SIZES["memory"], "of all its processes together", without="3/4 of the machine's"),
     Field("cpu", SECONDS, "CPU time of all its processes together: `90`, `10m`", without="none"),
     Field("processes", count(4, 4_000_000), "processes and threads at once", 4096),
@@ -410,7 +410,7 @@ def kind_field(kind: str) -> Field:
     return Field("kind", Reader(choice((kind,)), {"const": kind}), f"`{kind}`", needed=True)
 
 
-def schema_of(tables: Mapping[str, Table]) -> Schema:
+def schema_of(tables: Mapping[str, FieldTable]) -> Schema:
     """The JSON Schema of specs of one kind, or of several."""
     kinds = {name: table.schema for name, table in tables.items()}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A spec of Coppice"}

@@ -15,16 +15,15 @@ from contextlib import closing
 from threading import Event, Thread
 from typing import Any
 
-from pipeline.goals.bank import Goal
-from pipeline.ledger.model import (
+from pipeline.goals.attempts import (
     ATTEMPT_COLUMNS,
     Attempt,
     AttemptKey,
     attempt_row,
     insert_into,
 )
-from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
-from pipeline.ledger.sqlite.schema import open_to_write
+from pipeline.goals.bank import Goal
+from pipeline.store.ledger import Ledger, LedgerReader, open_to_write
 
 TARGET_PER_SECOND, TARGET_AGE = 2000.0, 1.0
 RECALLS = 2000

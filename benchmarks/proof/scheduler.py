@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.bandits import BANDITS
-from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.policy import ScheduleJournal
 from pipeline.proof.schedule.records import CANCELLED, FAILED, PROVED, ScheduleRules, Strategy, Trial, TrialOutcome
 
 GOALS = 10_000

@@ -20,11 +20,11 @@ from pipeline.commands.flags import TypedItem, flag_options, flag_values
 from pipeline.commands.selection import ChosenRun, choose_run, plans_for, plans_with_dependencies, runs_of_kind
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError
-from pipeline.ledger.model import LedgerStats
-from pipeline.ledger.sqlite.ledger import LedgerReader
+from pipeline.goals.attempts import LedgerStats
 from pipeline.machine.lock import lock_runs
 from pipeline.spec import parse
 from pipeline.store.files import write_whole
+from pipeline.store.ledger import LedgerReader
 
 PROOF = "proof"
 PROOF_FLAGS = kinds.flags(PROOF)

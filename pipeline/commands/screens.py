@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from math import inf, nan
 from shutil import get_terminal_size
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from doit.exceptions import InvalidCommand
 
@@ -38,7 +38,7 @@ from pipeline.machine.process import install_command
 from pipeline.screens.access import LOCALHOST, is_loopback
 from pipeline.screens.feed import Discretion, RunFeed, module_command, page_sources
 from pipeline.screens.show import Feed, RecordedFeed, Show, open_show, record_run, write_show
-from pipeline.store.files import write_whole
+from pipeline.store.files import write_output
 from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
@@ -74,7 +74,7 @@ class ReportCommand(OneRunCommand):
             raise InvalidCommand(f"report: --out {out}: it is a folder; name a file, such as {run}.html")
         report = run_report(run, 0 if params["full"] else MOST_BYTES)
         os.makedirs(os.path.dirname(out) or ".", exist_ok=True)
-        write_whole(out, report.html.encode(), durable=False)
+        write_output(out, report.html.encode())
         print(f"written: {out}, {len(report.html) / 1000:,.0f} kB{left_out(report)}")
         return 0
 
@@ -271,7 +271,11 @@ class ShowSteering:
 
 
 def is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return all(map(_is_tty, (sys.stdin, sys.stdout))) and os.environ.get("TERM", "") != "dumb"
+
+
+def _is_tty(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()  # None is one that was closed
 
 
 def snapshot_lines(feed: Feed, item: str = "", view: str = "", filter: str = "") -> list[str]:  # noqa: A002 - its option
@@ -321,7 +325,7 @@ def present(
     `clock`: by which times are counted on; none of a show, which has its own."""
     gc.enable()  # what is drawn is dropped again; commands that end soon do without
     unicode = terminal_look(sys.stdout.encoding, os.environ).unicode
-    plain = WITHOUT_TEXTUAL if find_spec("textual") is None else WITHOUT_STDERR if not sys.stderr.isatty() else ""
+    plain = WITHOUT_TEXTUAL if find_spec("textual") is None else "" if _is_tty(sys.stderr) else WITHOUT_STDERR
     if plain:
         return redraw(feed, poll_seconds, unicode, is_over, plain, clock)
     from pipeline.screens.terminal import WatchApp
@@ -340,11 +344,11 @@ def redraw(
     clock: Callable[[], float] | None = None,
 ) -> int:
     """Redraw the snapshot in place until q, Ctrl-C or the end of a show, whose last frame stays; `plain` says why."""
-    projection = feed.now()
+    projection, problem = feed.now(), ""
 
     def lines(width: int, height: int) -> list[ScreenLine]:
         now = clock() if clock else None
-        drawn = [*snapshot(projection, width - 1, height - 2, unicode, now), plain]
+        drawn = [*snapshot(projection, width - 1, height - 2, unicode, now), problem or plain]
         fitting = [cut_text(encodable(line, sys.stdout), width - 1) for line in drawn]
         return [ScreenLine(line, text_width(line)) for line in fitting]
 
@@ -353,8 +357,12 @@ def redraw(
         screen.open()
         try:
             while not is_over() and not _is_quit(stdin, poll_seconds):
-                if change := feed.poll():
-                    projection = apply_delta(projection, change)
+                before = projection, problem
+                try:
+                    projection, problem = apply_delta(projection, feed.poll()), ""
+                except SpecError as error:  # such as of records that are damaged now, and may be mended
+                    problem = cell_text(str(error))
+                if before != (projection, problem):
                     screen.redraw_soon()
         except KeyboardInterrupt:
             pass  # how it is ended, like q

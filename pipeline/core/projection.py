@@ -10,8 +10,10 @@ names, rows of a table by their places."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from pipeline.core.freshness import FailureRecord, Receipt
 from pipeline.core.outcome import PastBuild
@@ -239,6 +241,51 @@ def as_json(value: Any) -> Any:
 _PLAIN = (str, int, bool, type(None))  # first: ten thousand rows have a quarter of a million of them
 
 
+MOST_NUMBER = 1e300  # of JSON from elsewhere: what is larger is no number any more when something is added to it
+
+
+def is_json_of(value: Any, kind: Any) -> bool:
+    """Check that JSON from elsewhere is what `as_json` makes of a value of this type."""
+    if (names := getattr(kind, "_fields", None)) is not None:
+        own = {"is": KINDS[kind]} if kind in KINDS else {}
+        if not isinstance(value, dict) or value.keys() != {*own, *names} or any(value[key] != own[key] for key in own):
+            return False
+        return all(is_json_of(value[name], hint) for name, hint in _hints_of(kind).items())
+    if isinstance(kind, UnionType):
+        return any(is_json_of(value, each) for each in get_args(kind))
+    if get_origin(kind) is Sequence:
+        return isinstance(value, list) and all(is_json_of(each, get_args(kind)[0]) for each in value)
+    if kind in (int, float):
+        return isinstance(value, int if kind is int else int | float) and abs(value) < MOST_NUMBER
+    return type(value) is kind
+
+
+@lru_cache
+def _hints_of(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind)
+
+
+def is_delta(change: Any) -> bool:
+    """Check the form of a change from elsewhere; whether it fits a projection is seen by `apply_delta`."""
+    if not isinstance(change, dict):
+        return False
+    blocks, order = change.get("blocks", {}), change.get("order", [])
+    plain = {name: value for name, value in change.items() if name not in ("blocks", "order")}
+    hints = _hints_of(Projection)
+    return (
+        all(name in hints and is_json_of(value, hints[name]) for name, value in plain.items())
+        and isinstance(blocks, dict)
+        and all(is_json_of(each, Block) or _is_row_delta(each) for each in blocks.values())
+        and is_json_of(order, Sequence[str])
+    )
+
+
+def _is_row_delta(block: Any) -> bool:
+    if not isinstance(block, dict) or block.keys() != {"rows", "count"} or not isinstance(block["rows"], dict):
+        return False
+    return is_json_of(block["count"], int) and all(is_json_of(row, Row) for row in block["rows"].values())
+
+
 def delta(before: Json, after: Json) -> Json:
     """The change that makes the JSON of one projection that of another; empty if they are the same.
 
@@ -267,6 +314,8 @@ def apply_delta(before: Json, change: Json) -> Json:
     """The JSON of the projection after a change."""
     blocks = {block["name"]: block for block in before.get("blocks", [])}
     for name, block in change.get("blocks", {}).items():
+        if "is" not in block and blocks[name]["is"] != KINDS[Table]:
+            raise KeyError(name)
         blocks[name] = block if "is" in block else blocks[name] | {"rows": _changed_rows(blocks[name]["rows"], block)}
     order: Iterable[str] = change.get("order", [*blocks])
     plain = {name: value for name, value in change.items() if name not in ("blocks", "order")}

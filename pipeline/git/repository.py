@@ -21,13 +21,15 @@ from pipeline.git.command import STATUS, GitOutage, GitProblem, git, repository_
 from pipeline.git.objects import (
     EPOCH,
     has_commit,
+    is_pinned,
     open_with_gitpython,
+    pin,
+    pin_by_git,
     read_blobs,
     tree_entries,
     tree_hash,
     write_commit,
 )
-from pipeline.git.refs import is_pinned, pin, pin_by_git
 from pipeline.store.files import read_bytes, write_whole
 
 # `user`, `gc` and `gpgSign` are for coders that use git themselves in a worktree.

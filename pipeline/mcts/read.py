@@ -14,11 +14,10 @@ from pipeline.lean.backends.keys import DEFAULT_LEDGER, LEDGER, PATH, lean_field
 from pipeline.lean.model import LeanKeys
 from pipeline.mcts.search import guides, records
 from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, SearchRules, SelectionRules
-from pipeline.mcts.spec import scenario
-from pipeline.mcts.spec.model import GuideNames, MctsSpec
-from pipeline.mcts.spec.scenario import OPTIONS, make_scenario
+from pipeline.mcts.spec import model
+from pipeline.mcts.spec.model import OPTIONS, GuideNames, MctsSpec, make_scenario
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Schema, Table, Values
+from pipeline.spec_fields import Field, FieldTable, Reader, Schema, Values
 from pipeline.store.files import read_bytes
 from pipeline.store.state import signature
 
@@ -73,15 +72,15 @@ SEEDS = Reader(
 IDS = Reader(lambda item, what: item.items(what), fields.list_of(fields.SOME_TEXT, minItems=1, uniqueItems=True))
 _ONE_OR_SEVERAL: Schema = {
     "oneOf": [
-        {"required": ["scenarios"], "properties": dict.fromkeys(scenario.SCENARIO.fields, False)},
-        {"properties": {"scenarios": False}, **scenario.MODE_RULES},
+        {"required": ["scenarios"], "properties": dict.fromkeys(model.SCENARIO.fields, False)},
+        {"properties": {"scenarios": False}, **model.MODE_RULES},
     ]
 }
-SPEC = Table(
+SPEC = FieldTable(
     fields.kind_field("mcts"),
     Field("bank", PATH, "the file with the goals, a JSON object a line: [proof.md](proof.md#a-bank)", needed=True),
     Field("goals", IDS, "ids of rows, as a list", without="all"),
-    Field("scenarios", scenario.SCENARIOS, without="one", help=
+    Field("scenarios", model.SCENARIOS, without="one", help=
           "scenarios by name, each with [the keys below](#keys-of-a-scenario). Without it they stand beside the other "
           "keys of the spec, and the scenario is called like its mode"),
     Field("seeds", SEEDS, default=(0,), without="`[0]`", help=
@@ -117,7 +116,7 @@ SPEC = Table(
     ),
     LEDGER._replace(help="where what came of each search is kept; runs may share it"),
     fields.STORE,
-    *scenario.SCENARIO,
+    *model.SCENARIO,
     defaults={**SelectionRules._field_defaults, **DEFAULT_BUDGET._asdict(), **GuideNames._field_defaults},
     rules=_ONE_OR_SEVERAL,
 )  # fmt: skip
@@ -127,7 +126,7 @@ def read(item: Item, name: str) -> MctsSpec:
     top = SPEC.read(item, "spec", "")
     goals, sources = _goals(top)
     seeds = top["seeds"]
-    scenarios = scenario.read_scenarios(top)
+    scenarios = model.read_scenarios(top)
     if (searches := len(goals) * len(seeds) * len(scenarios)) > MOST_SEARCHES:
         item.wrong(f"spec: goals, seeds and scenarios make {searches:,} searches; at most {MOST_SEARCHES:,}")
     expansion = Expansion(top["expansion_policy"], top["attempts"])

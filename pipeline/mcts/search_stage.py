@@ -13,12 +13,11 @@ from typing import Any
 from pipeline.core.journal import JournalDiffers
 from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.core.text import plural
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Goal, goal_from_json, theorem_of
 from pipeline.goals.lean_files import Proof, lean_file
 from pipeline.lean.backends.table import required_imports, shared_lean
 from pipeline.lean.model import Interrupted, Theorem
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
 from pipeline.mcts.plan import SEARCH_FILES, TRACE, goal_of_target, journal_path
@@ -28,6 +27,7 @@ from pipeline.mcts.search.guides import Guide, choose_priors, choose_rewards
 from pipeline.mcts.search.journal import mode_from_json
 from pipeline.mcts.search.trace import TraceTally, trace_line
 from pipeline.store.files import OwnedLog, open_log
+from pipeline.store.ledger import Ledger
 from pipeline.store.records import Record, load, save, write
 from pipeline.tactics.moves import PORTFOLIO
 

@@ -13,7 +13,6 @@ from pipeline.goals.bank import Bank, goal_from_json, read_bank
 from pipeline.goals.check import check_bank
 from pipeline.lean.backends import table as backends
 from pipeline.lean.backends.table import shared_lean, with_lean_faults
-from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.job import Job, JobFiles, Stage, StageFailed, input_path, output_path
 from pipeline.mcts.plan import ROW_INDEX, goal_of_target
 from pipeline.mcts.report.compare import comparison_record
@@ -22,6 +21,7 @@ from pipeline.mcts.report.page import comparison_page
 from pipeline.mcts.search.guides import family_shares
 from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
 from pipeline.store.files import read_bytes
+from pipeline.store.ledger import LedgerReader
 from pipeline.store.records import load, save, write
 
 # Of a row, what decides a search; the rest may be edited.

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pipeline import kinds
 from pipeline.core.graph import Target, path_of_port
 from pipeline.core.projection import (
     EMPTY,
@@ -35,7 +36,6 @@ from pipeline.core.projection import (
 from pipeline.core.text import count_words, duration, join_names, one_line, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.bank import Refusal
-from pipeline.mcts.describe import describe
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, TRACE, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import DEAD, OPEN, REFUSED, SOLVED, UNVERIFIED, row_refusals
@@ -313,7 +313,7 @@ def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
     elif target.stage == GOAL:
         blocks += _goal_details(run, targets, target)
     (state,) = target_states(run, [target.name]).values()
-    return [*blocks, *target_blocks(target, state, describe(target), noop.folder(run))]
+    return [*blocks, *target_blocks(target, state, kinds.describe("mcts", target), noop.folder(run))]
 
 
 def _search_details(run: str, targets: Sequence[Target], target: Target) -> Iterator[Block]:

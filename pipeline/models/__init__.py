@@ -6,6 +6,5 @@ contract    questions, answers with their cost, and the two ways in which asking
 calls       calls on disk: a question that was paid for is not asked again
 complaints  complaints of programs and services, and whose matter it is that there was no answer
 clients     recipes for Claude Code, Codex, aider, Gemini CLI and opencode
-http        requests of a limited size and time
-endpoints   models behind HTTP: the protocols of OpenAI and Anthropic
+endpoints   models behind HTTP: the protocols of OpenAI and Anthropic; requests of a limited size and time
 ask         asks a backend by its name; a command or a client, confined, or a recording"""

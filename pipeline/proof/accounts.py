@@ -12,7 +12,7 @@ from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean, not_built
 from pipeline.proof.records import PROVED
 from pipeline.proof.report import check_fields
-from pipeline.proof.schedule.journal import SCHEDULE_FORM, first_line
+from pipeline.proof.schedule.policy import SCHEDULE_FORM, first_line
 from pipeline.proof.search_stage import schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.store.files import read_bytes

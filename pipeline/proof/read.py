@@ -20,7 +20,7 @@ from pipeline.proof.schedule.records import CACHE, TIMEOUTS
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings, StrategyWorker
 from pipeline.proof.workers.table import BUILT_WORKERS, WORKERS, check_worker_built, profile_workers
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table
+from pipeline.spec_fields import Field, FieldTable, Reader
 from pipeline.tactics.moves import FAMILIES
 
 
@@ -95,7 +95,7 @@ def _check_worker(item: Item, name: str, what: str, more: str = "") -> None:
 
 _BUILT = {"enum": [*BUILT_WORKERS]}
 _UNBUILT = [name for name in WORKERS if name not in BUILT_WORKERS]
-STRATEGY = Table(
+STRATEGY = FieldTable(
     Field("timeout", fields.SECONDS, without="its worker's", help=
           "its time on a goal at the first level: 8 s for `micro`, 20 s `copilot`, 60 s `reprover`, 6 s `sketch`"),
     Field("worker", Reader(fields.TEXT, _BUILT), without="its name", help=
@@ -135,7 +135,7 @@ def _pass_at(item: Item, what: str) -> tuple[int, ...]:
     return tuple(one.count(what, 1) for one in each)
 
 
-SPEC = Table(
+SPEC = FieldTable(
     fields.kind_field("proof"),
     Field("bank", PATH, "the file with the goals, a JSON object a line", needed=True),
     Field("strategies", STRATEGIES, "which, as a list; or each with its keys, see below", without="this"),

@@ -14,7 +14,6 @@ from pipeline.core.text import duration
 from pipeline.goals.bank import Goal, bank_from_json
 from pipeline.lean.backends.table import last_of_shared_lean
 from pipeline.lean.model import Lean
-from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
 from pipeline.proof import records
@@ -24,6 +23,7 @@ from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, 
 from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalOutcome, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.proof.workers.table import make_workers
+from pipeline.store.ledger import Ledger
 from pipeline.store.records import Record, load, save, save_lines
 
 STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}

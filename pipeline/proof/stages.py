@@ -18,12 +18,12 @@ from pipeline.goals.check import check_bank
 from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one
 from pipeline.lean.backends import table as backends
 from pipeline.lean.backends.table import open_lean, proof_fault, required_imports, shared_lean, with_lean_faults
-from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, JobFiles, Stage, input_path, output_path
 from pipeline.proof.records import SearchRecord, load_samples
 from pipeline.proof.report import proofs_of, results_csv, results_page, results_record, with_check_results
 from pipeline.proof.search_stage import prove_bank, pursue_open_goals
 from pipeline.store.files import read_bytes
+from pipeline.store.ledger import Ledger
 from pipeline.store.records import load, save, write
 
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from pipeline import kinds
 from pipeline.core.graph import Target
 from pipeline.core.projection import (
     EMPTY,
@@ -34,10 +35,8 @@ from pipeline.core.projection import (
 )
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, did_you_mean
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Bank, Goal, bank_from_json
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite.ledger import LedgerReader
-from pipeline.proof.describe import describe
 from pipeline.proof.records import (
     FOUND,
     FRONTIER,
@@ -74,6 +73,7 @@ from pipeline.proof.schedule.records import PROVED as TRIAL_PROVED
 from pipeline.proof.search_stage import config_key, sample_seed, schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.store import noop
+from pipeline.store.ledger import LedgerReader
 from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.records import intact, load
 from pipeline.store.state import signature
@@ -372,7 +372,7 @@ def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
     by_name = {each.name: each for each in targets}
     states = target_states(run, by_name)
     if target := by_name.get(item):
-        return [*target_blocks(target, states[item], describe(target), noop.folder(run))]
+        return [*target_blocks(target, states[item], kinds.describe("proof", target), noop.folder(run))]
     known = _knowledge(targets, states, Moment(), item)
     samples = group_by_goal(known.samples)
     if item not in samples:

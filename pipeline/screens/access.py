@@ -27,6 +27,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 TOKEN_HEADER = "x-coppice-token"
 LOCALHOST = "localhost"
 MOST_PATH, MOST_QUERY, MOST_HEADERS = 1000, 4000, 16_384  # bytes
+MOST_FIELDS = 20  # of a query
 
 
 class Site(NamedTuple):
@@ -115,8 +116,11 @@ def admit(request: Request, site: Site) -> Route | Rejection:
     _, pattern, name, need = row
     if refused := _from_elsewhere(request, name) or _unproven(request, site, need):
         return refused
-    words, query = _words_of(pattern, parts) or [], dict(parse_qsl(request.query.decode("latin-1"), max_num_fields=20))
-    return Route(name, words, query, _may_read(request, site))
+    try:
+        query = dict(parse_qsl(request.query.decode("latin-1"), max_num_fields=MOST_FIELDS))
+    except ValueError:
+        return Rejection(400, f"more than {MOST_FIELDS} fields")
+    return Route(name, _words_of(pattern, parts) or [], query, _may_read(request, site))
 
 
 # --- Hosts and origins.
@@ -187,6 +191,7 @@ def path_parts(path: bytes) -> list[str] | None:
     return decoded if is_plain and is_whole else None
 
 
+MOST_DIGITS = 18
 RUN_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -200,6 +205,11 @@ def _words_of(pattern: str, parts: Sequence[str]) -> list[str] | None:
         if not fits:
             return None
     return [part for expected, part in zip(own, parts, strict=True) if expected.isupper()] + [parts[-1]]
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a query or a header says; None where it says none, or one that nothing here has."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
 # --- Tokens.

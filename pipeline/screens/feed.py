@@ -158,12 +158,12 @@ class RunFeed:
         text = text[: text.rfind(b"\n") + 1] or text
         return {"text": clean_text(text.decode(errors="replace")), "next": first + len(text), "size": status.st_size}
 
-    def page(self) -> tuple[str, str]:
-        """The page that follows this run, and what it may load and run."""
+    def page(self, projection: Json) -> tuple[str, str]:
+        """The page that shows this projection and follows the run, and what it may load and run."""
         from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
 
         sources, can = page_sources(), STEERED if self._plan.kind in kinds.STEER.kinds else ()
-        page = live_document(sources, self.last or self.now(), f"/api/runs/{self.run}", can)
+        page = live_document(sources, projection, f"/api/runs/{self.run}", can)
         return page, content_policy(sources, is_live=True)
 
 
@@ -236,7 +236,7 @@ def _run_row(run: str, spec: str) -> Json:
 
 def ledger_stats() -> Json:
     """Tell what the ledgers of this project have, each as `coppice stats --json` tells it."""
-    from pipeline.ledger.sqlite.ledger import LedgerReader  # here: few projects have one
+    from pipeline.store.ledger import LedgerReader  # here: few projects have one
 
     found = {row["run"]: row["spec"] for row in run_list() if row["kind"] in kinds.PROVE.kinds}
     ledgers = sorted({project.read_spec(run, spec).ledger for run, spec in found.items()})
@@ -263,8 +263,8 @@ class Discretion:
     def __init__(self, environ: Mapping[str, str], folder: str) -> None:
         named = {name: value for name, value in environ.items() if _SECRET_NAME.search(name)}
         self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
-        home = environ.get("HOME", "").rstrip("/")
-        self._places = [(f"{folder.rstrip('/')}/", "")] + [(f"{home}/", "~/")] * bool(home)
+        folders = ((folder.rstrip("/"), ""), (environ.get("HOME", "").rstrip("/"), "~/"))
+        self._places = [(f"{place}/", word) for place, word in folders if place]  # not of `/`: all begins with it
         known = [*(place for place, _ in self._places), *self._secrets.values()]
         self._in_json = [json.dumps(each)[1:-1] for each in known]
 
@@ -326,7 +326,7 @@ class FeedDesk:
         if now >= self._next_look:
             began, pause = time.process_time(), LOOK_SECONDS
             try:
-                frames = [*self._new_frames()]
+                frames = [*self._new_frames()] or [self._whole_frame()] * bool(self._problem)  # it is over
                 self._problem = ""
             except (SpecError, OSError) as error:
                 frames, pause = [*self._problem_frames(str(error))], PROBLEM_SECONDS
@@ -373,8 +373,8 @@ class FeedDesk:
         facts: Json = {"is": "answer", "id": question["id"], "status": 200}
         try:
             if question["ask"] == "page":
-                text, facts["policy"] = self.feed.page()
-                text = self._discretion.clean(text)
+                shown = self._discretion.clean_json(self.feed.last or self.feed.now())  # its script stays as it is
+                text, facts["policy"] = self.feed.page(shown)
             else:
                 text = self._discretion.json_text(_ANSWERS[question["ask"]](self, question))
         except (SpecError, OSError) as error:

@@ -37,7 +37,6 @@ from pipeline.screens.stream import (
     FollowedRun,
     PieceResponse,
     abort_stuck,
-    loop_time,
     packed_response,
     since_pieces,
 )
@@ -202,8 +201,7 @@ class Dashboard:
         """The projection; with `since`, what makes that of a version the one of now."""
         run = await self._ready(route.words[0])
         if "since" in route.query:
-            version = route.query["since"]
-            return PieceResponse(since_pieces(run.since(int(version) if version.isdecimal() else 0)), _JSON)
+            return PieceResponse(since_pieces(run.since(access.whole_number(route.query["since"]) or 0)), _JSON)
         if run.changes and run.whole is not None and run.changes[-1].version > run.whole.version:
             await run.ask("fold")
         assert run.whole is not None
@@ -216,14 +214,14 @@ class Dashboard:
         return self._packed(request, await run.ask("details", item=route.words[1]), _JSON)
 
     async def _log(self, route: Route, request: WebRequest) -> Response:
-        run, start = await self._ready(route.words[0]), route.query.get("from", "")
-        where = {"path": route.query.get("path", ""), "start": int(start) if start.isdecimal() else None}
+        run = await self._ready(route.words[0])
+        where = {"path": route.query.get("path", ""), "start": access.whole_number(route.query.get("from", ""))}
         return self._packed(request, await run.ask("log", **where), _JSON)
 
     async def _events(self, route: Route, request: WebRequest) -> Response:
         version = request.headers.get("last-event-id", "") or route.query.get("since", "")
         run = await self._ready(route.words[0])
-        return EventResponse(run, int(version) if version.isdecimal() else 0)
+        return EventResponse(run, access.whole_number(version) or 0)
 
     async def _steer(self, route: Route, request: WebRequest) -> Response:
         """Run the command that steers, as a person would."""
@@ -257,14 +255,16 @@ class Dashboard:
     async def _follow(self, name: str) -> FollowedRun:
         if self._show and name != self._run:
             raise FeedEnded(f"only the recording of {self._run} is shown here", is_known=True)
-        run = self._runs.get(name)
-        if run is None or run.is_over:
-            if len(self._runs) >= MOST_FEEDS:
-                await self._end_idle(0.0)
-            if len(self._runs) >= MOST_FEEDS:
+        if self._is_new(name) and len(self._runs) >= MOST_FEEDS:
+            await self._end_idle(0.0)
+        if self._is_new(name):  # still: somebody else may have asked for it meanwhile
+            if len(self._runs.keys() - {name}) >= MOST_FEEDS:
                 raise FeedEnded(f"{MOST_FEEDS} runs are looked at already; close one")
-            run = self._runs[name] = FollowedRun(name, self._show)
-        return run
+            self._runs[name] = FollowedRun(name, self._show)
+        return self._runs[name]
+
+    def _is_new(self, name: str) -> bool:
+        return name not in self._runs or self._runs[name].is_over
 
     async def end_idle(self) -> None:
         """End, again and again, the processes of runs that nobody looks at any more, and ways to who takes nothing."""
@@ -274,10 +274,10 @@ class Dashboard:
             await self._end_idle(IDLE_SECONDS)
 
     async def _end_idle(self, seconds: float) -> None:
-        for name, run in [*self._runs.items()]:
-            if run.is_over or (not run.followers and loop_time() - run.asked > seconds):
-                del self._runs[name]
-                await run.close()
+        idle = {name: run for name, run in self._runs.items() if run.is_idle(seconds)}
+        for name in idle:  # all at once: while one is closed, somebody may ask for another
+            del self._runs[name]
+        await asyncio.gather(*(run.close() for run in idle.values()))
 
     async def close(self) -> None:
         await asyncio.gather(*(run.close() for run in self._runs.values()))

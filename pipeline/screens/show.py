@@ -14,20 +14,21 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.core.projection import DONE, Block, Json, Projection, apply_delta, as_json, delta
-from pipeline.core.text import duration
+from pipeline.core.projection import DONE, Block, Json, Projection, apply_delta, as_json, delta, is_delta, is_json_of
+from pipeline.core.text import byte_text, duration, one_line
 from pipeline.errors import SpecError
-from pipeline.screens.feed import page_sources
-from pipeline.store.files import write_whole
+from pipeline.screens.feed import page_sources, readable
+from pipeline.store.files import write_output
+from pipeline.store.records import is_time
 
 # Of a show at speed 1: all of it, and the longest time without any change.
 SHOW_SECONDS, LONGEST_SILENCE = 20.0, 1.5
 _HALVINGS = 60
+MOST_BYTES = 256 << 20  # of a recording, unpacked
 RECORDED = "a recording, as it went"
 
 
@@ -110,30 +111,36 @@ def record_run(run: str, with_details: bool) -> tuple[Show, Details]:
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} does not tell how it came about; `kind: tree` does")
     details: Details = partial(kinds.ability_module(plan.kind, kinds.VIEW).details, run, plan.targets)
     moments = kinds.ability_module(plan.kind, kinds.SHOW).moments(run, plan.targets)
-    return record_show(run, plan.kind, moments, details if with_details else None), details
+    with readable(run):
+        return record_show(run, plan.kind, moments, details if with_details else None), details
 
 
 def write_show(path: str, show: Show) -> int:
     """Write a recording; its size in bytes.  Equal shows are equal files."""
     text = json.dumps(show._asdict(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    if len(text) > MOST_BYTES:
+        raise SpecError(f"{path}: the recording has more than {byte_text(MOST_BYTES)}, which nobody would read")
     content = gzip.compress(text.encode(), mtime=0)
-    write_whole(path, content, durable=False)
+    write_output(path, content)
     return len(content)
 
 
 def read_show(path: str, run: str) -> Show:
     """Read a recording of a run; SpecError for anything else."""
     try:
-        with open(path, "rb") as file:
-            record = json.loads(gzip.decompress(file.read()))
+        with gzip.open(path) as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise SpecError(f"{path}: is no recording of a run: it has more than {byte_text(MOST_BYTES)}")
+        record = json.loads(text)
     except (FileNotFoundError, IsADirectoryError):
         raise SpecError(f"{path}: is no file; `coppice replay {run} --show --save {path}` makes it") from None
-    except (EOFError, OSError, ValueError, zlib.error) as error:
+    except (EOFError, OSError, RecursionError, ValueError, zlib.error) as error:
         raise SpecError(f"{path}: cannot be read as a recording: {error}; {_how_to_make(run)}") from error
     if not _is_show(record):
         raise SpecError(f"{path}: is no recording of a run, or one of another version; {_how_to_make(run)}")
-    if record["run"] != run:
-        raise SpecError(f"{path}: is a recording of run '{record['run']}', not of '{run}'")
+    if others := [name for name in (record["run"], record["start"]["run"]) if name != run]:
+        raise SpecError(f"{path}: is a recording of run '{one_line(str(others[0]), 100)}', not of '{run}'")
     changes = [(seconds, change) for seconds, change in record["changes"]]
     show = Show(run, record["kind"], record["start"], changes, record["details"])
     try:
@@ -148,17 +155,23 @@ def _how_to_make(run: str) -> str:
 
 
 def _is_show(record: Any) -> bool:
-    """Check the form of a recording, and of its first projection."""
-    if not isinstance(record, dict) or {*record} != {*Show._fields}:
+    """Check the form of a recording, of which all may come from anybody."""
+    if not isinstance(record, dict) or {*record} != {*Show._fields} or not isinstance(record["changes"], list):
         return False
-    if not isinstance(record["start"], dict) or {*record["start"]} != {*Projection._fields}:
-        return False
-    if not isinstance(record["changes"], list) or not isinstance(record["details"], dict):
+    start, details = record["start"], record["details"]
+    if not is_json_of(start, Projection) or not isinstance(details, dict):
         return False
     pairs = [each for each in record["changes"] if isinstance(each, list) and len(each) == 2]
-    times = [0.0, *(seconds for seconds, change in pairs if isinstance(seconds, int | float) and isfinite(seconds))]
-    changes = [change for _, change in pairs if isinstance(change, dict)]
-    return len(times) - 1 == len(changes) == len(record["changes"]) and all(a <= b for a, b in pairwise(times))
+    times = [0.0, *(seconds for seconds, change in pairs if is_time(seconds) and is_delta(change))]
+    told = [start, *(change for _, change in pairs if isinstance(change, dict))]
+    moments = [each.get("at") for each in told] + [each["state"]["since"] for each in told if "state" in each]
+    return (
+        len(times) - 1 == len(pairs) == len(record["changes"])
+        and all(a <= b for a, b in pairwise(times))
+        and all(at is None or is_time(at) for at in moments)
+        and not any("run" in change for change in told[1:])
+        and all(is_json_of(blocks, Sequence[Block]) for blocks in details.values())
+    )
 
 
 # --- Its times.
@@ -223,18 +236,20 @@ class RecordedFeed:
             return self.show.details[item]
         if self._details is None:
             raise SpecError(f"the recording of {self.show.run} has no details of '{item}'")
-        blocks: list[Json] = as_json([*self._details(item)])
+        with readable(f"{self.show.run}:{item}"):
+            blocks: list[Json] = as_json([*self._details(item)])
         return blocks
 
     def log(self, path: str, start: int | None = None) -> Json:
         raise SpecError(f"{path} is not in the recording of {self.show.run}")
 
-    def page(self) -> tuple[str, str]:
-        """The page that follows the show, by which nothing can be asked of the run; and what it may load and run."""
+    def page(self, projection: Json) -> tuple[str, str]:
+        """The page that begins with this projection and follows the show, by which nothing can be asked of the run;
+        and what it may load and run."""
         from pipeline.views.pages.document import content_policy, live_document  # here: a terminal needs none
 
         sources = page_sources()
-        page = live_document(sources, self.now(), f"/api/runs/{self.show.run}", (), has_clock=False)
+        page = live_document(sources, projection, f"/api/runs/{self.show.run}", (), has_clock=False)
         return page, content_policy(sources, is_live=True)
 
     @property

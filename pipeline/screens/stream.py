@@ -95,6 +95,11 @@ class FollowedRun:
         self._input: asyncio.StreamWriter | None = None
         self._task = asyncio.create_task(self._listen())
 
+    def is_idle(self, seconds: float) -> bool:
+        """Nobody follows, waits for an answer, or has asked for so long; or its process has ended."""
+        is_used = self.followers or self._awaited
+        return self.is_over or (not is_used and loop_time() - self.asked > seconds)
+
     @property
     def version(self) -> int:
         return self.changes[-1].version if self.changes else self.whole.version if self.whole else 0
@@ -111,6 +116,8 @@ class FollowedRun:
                 while line := await started.stdout.readline():
                     facts = json.loads(line)
                     self._take(facts, await started.stdout.readexactly(facts["size"]))
+        except OSError as error:
+            self.problem = f"{self.run or 'the project'}: no process can be started for it: {error.strerror}"
         finally:
             self.is_over, self._input = True, None
             for each in self._awaited.values():

@@ -168,7 +168,7 @@ class WatchApp(App[None]):
         self.selected = place.item  # the item of the selected row
         self.row = 0  # its place among those that are shown
         self.helps = False
-        self.question = self.remark = ""
+        self.question = self.remark = self.problem = ""
         self._layouts: dict[str, tuple[Any, TableLayout]] = {}
         self._asking = asyncio.Lock()  # a feed is asked one thing at a time
 
@@ -181,7 +181,11 @@ class WatchApp(App[None]):
         yield Pane("keys", self.is_unicode)
 
     async def on_mount(self) -> None:
-        self.projection = await self._ask(self.feed.now)
+        try:
+            self.projection = await self._ask(self.feed.now)
+        except SpecError as error:
+            self.exit(return_code=2, message=f"coppice: {cell_text(str(error))}")
+            return
         if self.place.item:
             await self._read_details()
         names = [block["name"] for block in self.views()]
@@ -207,11 +211,12 @@ class WatchApp(App[None]):
         """Draw what has changed.  What cannot be read now, such as a spec under edit, is said, and asked for again."""
         try:
             change = await self._ask(self.feed.poll)
-        except (SpecError, OSError) as error:
-            self.remark = str(error)
+        except SpecError as error:
+            self.problem = str(error)
             self.draw()
             return
-        if change:
+        is_mended, self.problem = bool(self.problem), ""
+        if change or is_mended:
             self.projection = apply_delta(self.projection, change)
             if self.place.item:
                 await self._read_details()
@@ -277,8 +282,8 @@ class WatchApp(App[None]):
     def _keys_line(self, width: int) -> Line:
         if self.question:
             return YELLOW, cut_text(f"{cell_text(self.question)} y/n", width)
-        if self.remark:
-            return YELLOW, cut_text(cell_text(self.remark), width)
+        if said := self.remark or self.problem:
+            return YELLOW, cut_text(cell_text(said), width)
         return DIM, cut_text("j k g G move · Esc back · q quit" if self.place.item or self.helps else FOOTER, width)
 
     def _body(self, width: int) -> Body:

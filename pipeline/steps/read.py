@@ -17,7 +17,7 @@ from pipeline.core.graph import Limits, pattern_error
 from pipeline.core.templates import Template, TemplateError, parse_shell_template, parse_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table, Values, checked_name, read_template
+from pipeline.spec_fields import Field, FieldTable, Reader, Values, checked_name, read_template
 from pipeline.steps.spec.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
 
 
@@ -318,7 +318,7 @@ def _rooms(item: Item, what: str) -> dict[str, int]:
     return {checked_name(name, each, what): each.count(f"room {name}", 1) for name, each in item.pairs(what)}
 
 
-GATHER = Table(
+GATHER = FieldTable(
     Field("step", fields.TEXT, "all outputs of another step, of those targets that agree in the `for` names both have",
           needed=True),
     Field("port", fields.TEXT, "only that port"),
@@ -338,7 +338,7 @@ _VALUES = fields.any_of(
 _ROW = fields.names_of(fields.TEXT.schema, *FILES, least=1)
 MATRIX = fields.any_of(fields.names_of(_VALUES, *FILES), fields.list_of(_ROW, minItems=1))
 _CALL_IS_PLAIN = {"sandbox": {"const": PLAIN}, "network": {"const": FULL}, "limits": False, "visible": False}
-STEP = Table(
+STEP = FieldTable(
     Field("run", Reader(_run, fields.COMMAND_SCHEMA), default=(None, None), without="this", help=
           "a command: a list of words, or one line for `/bin/sh`"),
     Field("call", Reader(_call, {"type": "string", "pattern": r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"}),
@@ -360,7 +360,7 @@ STEP = Table(
     *fields.cage_fields("that of the spec", "that of the spec"),
     rules={"oneOf": [{"required": ["run"]}, {"required": ["call"], "properties": _CALL_IS_PLAIN}]},
 )  # fmt: skip
-SPEC = Table(
+SPEC = FieldTable(
     fields.kind_field("steps"),
     Field("steps", Reader(lambda item, what: item.pairs(what), fields.names_of(STEP.schema, least=1)),
           "name: step. A name has letters, digits, `_` and `-`, a letter first", needed=True),

@@ -324,6 +324,15 @@ def write_whole(path: str, content: bytes, durable: bool = True) -> None:
         raise
 
 
+def write_output(path: str, content: bytes) -> None:
+    """Write where a person says: a file whole, behind a link if it is one; into a pipe or a device as it is."""
+    with suppress(FileNotFoundError):
+        if not S_ISREG(os.stat(path).st_mode):
+            write_all(path, content)
+            return
+    write_whole(os.path.realpath(path), content, durable=False)
+
+
 def write_all(path: str, content: bytes, durable: bool = False) -> None:
     """Write all of `content`; an error names `path`."""
     with writing(path):

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from pipeline.tactics.families import (
-    bounds,
-    divisibility,
-    equations,
-    lemmas,
-    logic,
-    products,
-    residues,
-    sequences,
-    structure,
-    witnesses,
-)
+from pipeline.tactics.families import bounds, divisibility, equations, lemmas, logic, products, residues, sequences
 from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.tactic import TacticMove
 
 FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
     "finishers": logic.propose_finishers,
     "logic": logic.propose_logic,
-    "witnesses": witnesses.propose_witnesses,
-    "induction": structure.propose_induction,
-    "cases": structure.propose_cases,
+    "witnesses": logic.propose_witnesses,
+    "induction": logic.propose_induction,
+    "cases": logic.propose_cases,
     "rewriting": lemmas.propose_rewriting,
     "specialising": lemmas.propose_specialising,
     "quotients": divisibility.propose_quotients,
-    "definitions": structure.propose_definitions,
+    "definitions": logic.propose_definitions,
     "laws": lemmas.propose_laws,
     "gathering": products.propose_gathering,
     "sequences": sequences.propose_sequences,

@@ -15,8 +15,7 @@ from pipeline.core.graph import Target
 from pipeline.core.text import plain_text, visible_text
 from pipeline.errors import SpecError
 from pipeline.git.command import GitProblem
-from pipeline.git.objects import parent_commit, write_commit
-from pipeline.git.refs import BranchChange, branch_changes, change_branches, users_name
+from pipeline.git.objects import BranchChange, branch_changes, change_branches, parent_commit, users_name, write_commit
 from pipeline.git.repository import locate_repo
 from pipeline.store.files import write_whole
 from pipeline.tree.report.figures import best_path

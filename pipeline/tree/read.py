@@ -14,13 +14,13 @@ from pipeline.core.cages import CAGE, CageKeys, cage_in
 from pipeline.core.graph import JUNK_FOLDERS, Leavings
 from pipeline.errors import SpecError, cut_text
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table, Values, choice
+from pipeline.spec_fields import Field, FieldTable, Reader, Values, choice
 from pipeline.store.state import signature
 from pipeline.tree.rules.assignment import DEDUPE_SCOPES
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.positions import GIVEN_IDEAS, RunLayout
 from pipeline.tree.rules.scoring import RUN
-from pipeline.tree.spec import checks, sweep
+from pipeline.tree.spec import sweep
 from pipeline.tree.spec.model import (
     MANUAL,
     PATCHES,
@@ -68,13 +68,13 @@ AMOUNTS = (
     Field("tokens", fields.count(0), "input and output together"),
     Field("time", fields.SECONDS, "of evaluations, added up: `4h`"),
 )
-PER_EVAL = Table(*AMOUNTS)
-BUDGET = Table(
+PER_EVAL = FieldTable(*AMOUNTS)
+BUDGET = FieldTable(
     *AMOUNTS,
     Field("per_eval", Reader(PER_EVAL.read, PER_EVAL.schema),
           "`usd`, `tokens` and `time` that one evaluation costs at most: so much is reserved before it starts"),
 )  # fmt: skip
-DEDUPE = Table(
+DEDUPE = FieldTable(
     Field("similar", fields.SHARE, "share of words and pairs of words that both have, in what they change", needed=True)
 )
 
@@ -86,13 +86,13 @@ def _folder_names(item: Item, what: str) -> list[str]:
     return [name.text(what) for name in item.items(what)]
 
 
-LEAVE_OUT = Table(
+LEAVE_OUT = FieldTable(
     Field("file_mb", fields.number(0), "the largest new file that counts, in MB", 5.0),
     Field("change_mb", fields.number(0), "new files together, in MB: of more, the largest are left out", 50.0),
     Field("folders", Reader(_folder_names, fields.TEXTS),
           f"names of folders beside the usual ones, which are {fields.quoted(JUNK_FOLDERS)}", without="none"),
 )  # fmt: skip
-SPEC = Table(
+SPEC = FieldTable(
     fields.kind_field("tree"),
     Field("repo", Reader(_repo, fields.TEXT.schema), needed=True, help=
           "the code that the search starts from: a path, from the project's folder"),
@@ -108,7 +108,7 @@ SPEC = Table(
     Field("constraints", fields.TEXT, "text: rules that every idea has to keep, for whoever has them", ""),
     Field("tests", fields.as_item(sweep.COMMAND.schema),
           "a command that must end with 0 before a candidate is measured"),
-    Field("checks", fields.as_item(fields.names_of(checks.CHECK.schema, least=1)),
+    Field("checks", fields.as_item(fields.names_of(sweep.CHECK.schema, least=1)),
           "name: command, each of which must end with 0 before the sweep: [below](#keys-of-a-check)"),
     Field("sweep", fields.as_item(sweep.SWEEP.schema), "the command that measures, and the configs", needed=True),
     Field("baseline_csv", fields.as_item(fields.SOME_TEXT),
@@ -118,7 +118,7 @@ SPEC = Table(
     Field("cascade", fields.as_item(sweep.CASCADE.schema), "which ideas are measured on all blocks, see below"),
     Field("holdout", fields.as_item(sweep.HOLDOUT.schema),
           "what the search does not see, for one look after its end: see below"),
-    Field("protect", checks.PROTECT, default=ProtectKeys(), help=
+    Field("protect", sweep.PROTECT, default=ProtectKeys(), help=
           "paths that no candidate may touch: files, folders or patterns of `repo`, and `\"{project}/…\"` of the "
           "project. One that does is void: it is not scored"),
     Field("metrics", fields.as_item(METRICS_SCHEMA), "the columns that count", needed=True),
@@ -197,7 +197,7 @@ def read(item: Item, name: str) -> TreeSpec:
         patience=top["patience"],
         keep=KeepKeys(top["keep_rejected_worktrees"], top["keep_failed_artifacts"]),
         dry_run=top["dry_run"],
-        checks=checks.read_checks(top["checks"], defaults) if "checks" in top else (),
+        checks=sweep.read_checks(top["checks"], defaults) if "checks" in top else (),
         cascade=sweep.read_cascade(top["cascade"], measured, paired) if "cascade" in top else None,
         holdout=held,
         sources=sources,
@@ -237,7 +237,7 @@ def _with_baseline(spec: TreeSpec, item: Item) -> TreeSpec:
     spec = spec._replace(baseline=GivenBaseline(path, item.line))
     if spec.dry_run or path.startswith("runs/"):
         return spec
-    from pipeline.tree.run.baseline import baseline_mistake  # here: most specs give no results
+    from pipeline.tree.run.nodes import baseline_mistake  # here: most specs give no results
     from pipeline.tree.targets.builder import TargetBuilder
 
     seen = signature(path)  # before it is read

@@ -21,13 +21,12 @@ from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
 from pipeline.tree.rules.positions import ASKING_STAGES, PAID_STAGES
-from pipeline.tree.run.baseline import given_stage
+from pipeline.tree.run.asker import idea_stage, recorded_ideas_stage
 from pipeline.tree.run.command import CommandOutages
 from pipeline.tree.run.decisions import DECIDERS
-from pipeline.tree.run.ideas import idea_stage, recorded_ideas_stage
 from pipeline.tree.run.implement import by_hand_stage, implement_stage
 from pipeline.tree.run.measure import check_stage, row_stage, sweep_stage, test_stage
-from pipeline.tree.run.nodes import node_stage, root_stage, start_stage
+from pipeline.tree.run.nodes import given_stage, node_stage, root_stage, start_stage
 from pipeline.tree.run.protect import protect_stage
 from pipeline.tree.run.records import write
 from pipeline.tree.run.run_repo import keep_git_state

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from pipeline.trust import series
 from pipeline.trust.distributions import t_quantile
 from pipeline.trust.evidence import CONFIDENCE, FEWEST_BLOCKS
-from pipeline.trust.pooling import common_skewness, skew_guarded, undo_skew_guard
-from pipeline.trust.series import has_no_noise, round_significant
+from pipeline.trust.series import common_skewness, has_no_noise, round_significant, skew_guarded, undo_skew_guard
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 MARGIN_ERRORS = 3  # standard errors in a good margin: a harmless change then passes about nine times in ten

@@ -20,8 +20,15 @@ from typing import NamedTuple
 from pipeline.trust import series
 from pipeline.trust.distributions import GRID, cosines, max_t_values, portable_normals, round_to_grid, t_quantile
 from pipeline.trust.evidence import CONFIDENCE, DEGENERATE, IDENTICAL, POWER, STOPPED, TESTED, Evidence, JointTest
-from pipeline.trust.pooling import Prior, common_skewness, prior, skew_guarded, undo_skew_guard
-from pipeline.trust.series import has_no_noise, round_significant
+from pipeline.trust.series import (
+    Prior,
+    common_skewness,
+    has_no_noise,
+    prior,
+    round_significant,
+    skew_guarded,
+    undo_skew_guard,
+)
 
 
 def fill_stopped(ideas: Sequence[Sequence[float]], count: int, seed: int) -> list[Sequence[float]]:

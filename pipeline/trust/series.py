@@ -1,4 +1,4 @@
-"""Blocks: one difference a block from measurements, rounding of float noise, blocks in time order, repeated splits.
+"""Blocks: one difference a block, rounding of float noise, blocks in time order, repeated splits, noise that is pooled.
 
 Configs are reduced first, only blocks show chance.  Numbers are rounded before anything is decided by them.
 
@@ -8,19 +8,32 @@ it varies than row 0 does, so that it shows the noise of the mean.
 
 Repeats of a split measure the same data again: folds of one repeat are nearly independent, the means of repeats are all
 nearly the same.  So the mean of R repeats of F folds varies as that of F folds does.  What shows its noise is how folds
-differ within their repeat; how repeats differ shows only how the data were cut, and is left out."""
+differ within their repeat; how repeats differ shows only how the data were cut, and is left out.
+
+The noise of all ideas of a depth is pooled: a common prior for variances, a guard against common skewness.  The prior
+is estimated from squared lengths around zero, not around the means: these do not change when the blocks are rotated,
+and so the test stays exact.
+
+The skew guard: blocks that lean to rare large losses make a mean look better than it is.  Hall's transformation takes
+that out of a t.  It is used one way only: leaning to gains promotes no idea.  The skewness is the mean of all ideas'.
+An idea's own says little: in few blocks it is mostly noise, and it shows least where luck was best.  To use it, wholly
+or in part, promotes more noise that leans to losses, and finds less."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import cos, fsum, pi, sqrt
+from math import cbrt, cos, fsum, log, pi, sqrt
 from operator import mul
-from typing import Any, TypeVar
+from statistics import median
+from typing import Any, NamedTuple, TypeVar
 
 DIGITS = 12
 SAME = 1e-12  # in units of the values: differences up to it are none
 STEADY = 1e-9  # in units of the largest difference: blocks that vary by up to it have no noise
+
+FEWEST_IDEAS = 3  # with fewer, the spread of variances does not show
+MOST_COMMON = 4.0  # the most common noise of an idea, in units of its own variance
 
 
 def round_significant(number: float) -> float:
@@ -134,3 +147,77 @@ def autocorrelation(ideas: Sequence[Sequence[float]]) -> float:
 def unbiased_rho(lag: Any, blocks: int) -> Any:
     """A lag-1 correlation, or an array of them, corrected for its bias."""
     return lag + (1 + 3 * lag) / (blocks - 1)
+
+
+class Prior(NamedTuple):
+    """The common variance of a block, and the number of blocks that it counts for."""
+
+    df: float
+    variance: float
+
+    def squares(self, length: float, blocks: int) -> float:
+        """The addition of the common noise to the squares of an idea, bounded: a few ideas that wreck everything must
+        not make the others look as noisy."""
+        return self.df * min(self.variance, MOST_COMMON * length / blocks)
+
+
+def prior(lengths: Sequence[float], blocks: int) -> Prior:
+    """Smyth's prior: variances that differ by no more than chance count for much, others for little."""
+    if len(lengths) < FEWEST_IDEAS:
+        return Prior(0.0, 0.0)
+    logs = [log(length) for length in lengths]
+    mean = fsum(logs) / len(logs)
+    spread = fsum((x - mean) ** 2 for x in logs) / (len(logs) - 1) - trigamma(blocks / 2)
+    return Prior(_prior_df(spread, 2.0 * (blocks - 1)), median(lengths) / blocks)
+
+
+def _prior_df(spread: float, most: float) -> float:
+    """The degrees of freedom with trigamma(df / 2) = spread, from 1 to `most`; rounded to hide the last bits of log."""
+    low, high = 1.0, most
+    if trigamma(high / 2) >= spread:
+        return high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if trigamma(middle / 2) > spread else (low, middle)
+    return round(low, 6)
+
+
+def trigamma(x: float) -> float:
+    total = 0.0
+    while x < 10:
+        total, x = total + 1 / (x * x), x + 1
+    y = 1 / (x * x)
+    return total + 1 / x + y / 2 + y / x * (1 / 6 - y * (1 / 30 - y * (1 / 42 - y / 30)))
+
+
+def skewness(blocks: Sequence[float]) -> float:
+    """The skewness of a sample with some variance, corrected for its size."""
+    count = len(blocks)
+    mean = fsum(blocks) / count
+    off = [block - mean for block in blocks]
+    largest = max(map(abs, off))
+    off = [x / largest for x in off]  # else cubes of small numbers would vanish
+    second, third = fsum(x * x for x in off) / count, fsum(x * x * x for x in off) / count
+    return third / (second * sqrt(second)) * sqrt(count * (count - 1)) / max(count - 2, 1)
+
+
+def common_skewness(ideas: Sequence[Sequence[float]]) -> float:
+    """The leaning of ideas to losses: 0 or less."""
+    return min(0.0, fsum(map(skewness, ideas)) / len(ideas)) if ideas else 0.0
+
+
+def skew_guarded(t: float, lean: float, blocks: int) -> float:
+    """A t above 0 made smaller by Hall's transformation; never larger, as it would be far from all doubt."""
+    if t <= 0 or lean == 0:
+        return t
+    a = lean / (3 * sqrt(blocks))
+    return min(t, t + a * (t * t + 0.5) + a * a * t * t * t / 3)
+
+
+def undo_skew_guard(t: float, lean: float, blocks: int) -> float:
+    """The t that `skew_guarded` makes into this one."""
+    if t <= 0 or lean == 0:
+        return t
+    a = lean / (3 * sqrt(blocks))
+    root = cbrt(1 + 3 * a * (t - a / 2))
+    return max(t, 3 * (t - a / 2) / (root * root + root + 1))

@@ -33,7 +33,7 @@ from pipeline.core.journal import (
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
 from pipeline.mcts.search.records import SearchRules
-from pipeline.proof.schedule.journal import SCHEDULE_FORM, ScheduleJournal
+from pipeline.proof.schedule.policy import SCHEDULE_FORM, ScheduleJournal
 from pipeline.store.files import open_log
 
 

@@ -18,8 +18,7 @@ from test_git_worktrees import (
 
 from pipeline.git.command import CandidateProblem, GitProblem
 from pipeline.git.commits import Candidate, apply_patch, patch_between, restore_commit
-from pipeline.git.objects import FileStat, diff_stat, has_commit, tree_hash
-from pipeline.git.refs import pin, pinned_commits, unpin
+from pipeline.git.objects import FileStat, diff_stat, has_commit, pin, pinned_commits, tree_hash, unpin
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktree, Worktrees
 

@@ -15,8 +15,16 @@ from kit.project import PATIENCE, ROOT
 
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import commit_patch
-from pipeline.git.objects import has_commit, parent_commit, tree_hash, write_commit, write_object
-from pipeline.git.refs import pin, pinned_commits, unpin
+from pipeline.git.objects import (
+    has_commit,
+    parent_commit,
+    pin,
+    pinned_commits,
+    tree_hash,
+    unpin,
+    write_commit,
+    write_object,
+)
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktrees
 
@@ -24,7 +32,7 @@ FILES = {f"lib{number % 3}/file{number}.py": f"{number}\n" * 20 for number in ra
 PATCH = b"--- /dev/null\n+++ b/lib0/new\n@@ -0,0 +1 @@\n+%d\n"
 PIN = """
 import sys
-from pipeline.git.refs import pin
+from pipeline.git.objects import pin
 repo, slot, *commits = sys.argv[1:]
 for commit in commits * 40:
     pin(repo, "x", slot, commit)

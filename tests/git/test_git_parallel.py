@@ -15,7 +15,7 @@ import pytest
 from kit.gitting import OWN, commit_worktree, contents, repository, run_git, write
 from kit.project import PATIENCE, ROOT
 
-from pipeline.git.refs import pin, pinned_commits
+from pipeline.git.objects import pin, pinned_commits
 from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktrees, path_digest
 
@@ -25,7 +25,7 @@ WORK = """
 import sys
 from pathlib import Path
 from pipeline.git.commits import commit_without_leavings
-from pipeline.git.refs import pin, unpin
+from pipeline.git.objects import pin, unpin
 from pipeline.git.worktrees import Worktrees
 repo, folder, start, commit, first, last = sys.argv[1:]
 for number in range(int(first), int(last)):

@@ -13,8 +13,7 @@ from kit.gitting import HOOKS, commit_worktree, contents, hostile_user, reposito
 
 from pipeline.git.command import GitOutage, GitProblem
 from pipeline.git.commits import patch_between
-from pipeline.git.objects import has_commit, tree_hash
-from pipeline.git.refs import branch_changes, change_branches, pinned_commits
+from pipeline.git.objects import branch_changes, change_branches, has_commit, pinned_commits, tree_hash
 from pipeline.git.repository import (
     RootCommit,
     borrowed_objects,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.goals.counterexamples import instances, values_of_type
+from pipeline.goals.check import instances, values_of_type
 from pipeline.tactics.text.goal import Hypothesis
 
 TYPES = ["Nat", "Int", "Bool", "Prop", "List Nat", "Option Bool", "Fin 3", "Nat → Nat", "Bool → Bool → Prop", "Group"]

@@ -17,9 +17,9 @@ from pipeline.commands.command import MEANINGLESS_OPTIONS
 from pipeline.commands.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, OUTPUT_CLOSED
 from pipeline.core.outcome import FRESH, Outcome
 from pipeline.errors import UNAVAILABLE
+from pipeline.goals.attempts import ATTEMPT_COLUMNS, GOAL_COLUMNS
 from pipeline.goals.bank import Bank
 from pipeline.lean.model import ERRORS, Theorem
-from pipeline.ledger.model import ATTEMPT_COLUMNS, GOAL_COLUMNS
 from pipeline.machine.job import Job, SharedResources, Workers
 from pipeline.machine.process import ALLOWED, MARK, Processes
 from pipeline.mcts import read as mcts_read
@@ -31,7 +31,7 @@ from pipeline.mcts.run import TheoremResult
 from pipeline.mcts.search import journal
 from pipeline.mcts.search.trace import TraceTally
 from pipeline.mcts.search_stage import write_outputs
-from pipeline.mcts.spec import scenario
+from pipeline.mcts.spec import model
 from pipeline.mcts.spec.model import MctsSpec
 from pipeline.proof.plan import FILES
 from pipeline.proof.read import VARIABLES
@@ -238,7 +238,7 @@ def first_cells(text: str, title: str) -> list[str]:
         ("### Fields of `tree`", IN_TRACE["tree"]["properties"]),
         (
             "### Fields of `block`, `delay` and `reroute`",
-            {field for group in scenario.GROUPS for field in IN_TRACE[group]["properties"]},
+            {field for group in model.GROUPS for field in IN_TRACE[group]["properties"]},
         ),
         ("## The journal", {"begin", *journal.REPLAY_STEPS}),
         ("### comparison.json", COMPARED),
@@ -254,7 +254,7 @@ def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> Non
     rows = re.findall(r"^\| `--(mcts-[\w-]+).*?\| (.*) \|$", section(WORDS, "### `coppice mcts"), re.MULTILINE)
     assert [name for name, _ in rows] == [flag.key.replace("_", "-") for flag in MCTS_FLAGS]
     for key, flag in SCENARIO_FLAGS.items():
-        assert dict(rows)[flag.key.replace("_", "-")].startswith(f"`{scenario.spec_word(key)}`")
+        assert dict(rows)[flag.key.replace("_", "-")].startswith(f"`{model.spec_word(key)}`")
 
 
 def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:

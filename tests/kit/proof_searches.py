@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.bandits import BANDITS
-from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.policy import ScheduleJournal
 from pipeline.proof.schedule.records import CANCELLED, FAILED, PROVED, ScheduleRules, Strategy, Trial, TrialOutcome
 
 STRATEGIES = ("a", "b", "c", "d")

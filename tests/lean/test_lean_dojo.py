@@ -15,7 +15,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from pipeline.lean.dojo import project as dojo_project
+from pipeline.lean.dojo import backend as dojo_backend
 from pipeline.lean.dojo.backend import LeanDojoBackend
 from pipeline.lean.dojo.process import DojoProcess, DojoSession
 from pipeline.lean.model import (
@@ -50,7 +50,7 @@ class Place(NamedTuple):
     processes: Processes
 
     def dojos(self) -> LeanDojoBackend:
-        return LeanDojoBackend(dojo_project.open_project(self.project), self.processes, self.env, 1)
+        return LeanDojoBackend(dojo_backend.open_project(self.project), self.processes, self.env, 1)
 
     def running(self) -> list[psutil.Process]:
         """Everything that was started here and has not ended."""
@@ -231,7 +231,7 @@ def test_a_folder_that_leandojo_cannot_prove_in_is_refused_with_what_is_wrong(tm
     if text:
         (project / file).write_text(text)
     with pytest.raises(LeanStartError, match=message):
-        dojo_project.open_project(str(project))
+        dojo_backend.open_project(str(project))
 
 
 def test_a_folder_without_a_repository_of_its_own_is_refused(tmp_path):
@@ -242,11 +242,11 @@ def test_a_folder_without_a_repository_of_its_own_is_refused(tmp_path):
     inner.mkdir()
     (inner / "lakefile.toml").touch()
     with pytest.raises(LeanStartError, match="no git repository of its own"):
-        dojo_project.open_project(str(inner))
+        dojo_backend.open_project(str(inner))
 
 
 def test_the_version_changes_with_the_commit_and_the_toolchain(place):
-    found = dojo_project.open_project(place.project)
+    found = dojo_backend.open_project(place.project)
     assert found.commit in found.version
     assert "leanprover/lean4:v4.28.0" in found.version
     assert "lean_dojo 4.20.0" in found.version
@@ -259,11 +259,11 @@ def test_the_path_of_a_project_may_hold_any_bytes():
 
 def test_without_the_package_the_message_says_how_to_install_it(tmp_path):
     """In a Python that has nothing installed."""
-    code = "from pipeline.lean.dojo.project import package_folder\ntry: package_folder()\n"
+    code = "from pipeline.lean.dojo.backend import package_folder\ntry: package_folder()\n"
     code += "except Exception as error: print(error)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
-        env={"PYTHONPATH": f"{Path(dojo_project.__file__).parents[3]}:{_psutil(tmp_path)}"},
+        env={"PYTHONPATH": f"{Path(dojo_backend.__file__).parents[3]}:{_psutil(tmp_path)}"},
         capture_output=True,
         text=True,
         check=True,

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.errors import SpecError
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticState
-from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.mcts import run
 from pipeline.mcts.search import guides
 from pipeline.tactics import script

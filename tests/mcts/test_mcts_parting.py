@@ -10,11 +10,11 @@ from kit.mcts_papers import Given
 
 from pipeline.core.graph import Target
 from pipeline.errors import SpecError
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.machine.job import StageFailed
 from pipeline.mcts.plan import ROW_INDEX
 from pipeline.mcts.stages import snapshot_shares, split_bank
+from pipeline.store.ledger import Ledger
 from pipeline.store.records import save
 
 BANK = """\

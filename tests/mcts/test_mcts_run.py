@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from kit import leaning
 from kit.project import PATIENCE, ROOT, Project, leans
 
-from pipeline.ledger.sqlite.ledger import LedgerReader
+from pipeline.store.ledger import LedgerReader
 
 SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "search" / "trace.schema.json").read_text())
 SPEC = """\

@@ -20,7 +20,7 @@ from pipeline.machine.process import BuildStopping, NotBegun, Processes
 from pipeline.models.ask import ask
 from pipeline.models.complaints import REFUSAL_STATUS, wait_asked, wait_in_words
 from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
-from pipeline.models.http import LARGEST_ANSWER
+from pipeline.models.endpoints import LARGEST_ANSWER
 
 KEY = "sk-or-so-0123456789"
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 50}

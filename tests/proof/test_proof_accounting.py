@@ -7,7 +7,7 @@ from kit.project import Project
 from kit.proof_searches import goal, rules
 from test_proof_plan import LEAST
 
-from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.policy import ScheduleJournal
 from pipeline.proof.schedule.records import FAILED as TRIAL_FAILED
 from pipeline.proof.schedule.records import TrialOutcome
 from pipeline.store.records import save, save_lines

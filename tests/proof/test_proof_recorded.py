@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kit.project import Project
 
-from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.store.ledger import Ledger
 
 RECORDED = Path(__file__).with_name("recorded")  # with a real Lean; the ledger as `sqlite3 .dump` has it
 LEDGER = "runs/.ledger/ledger.db"

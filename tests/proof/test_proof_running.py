@@ -22,7 +22,7 @@ from pipeline.lean.model import LeanCrash, LeanKilled, LeanStartError, NotElabor
 from pipeline.lean.repl import process, slot
 from pipeline.proof.run.attempt import PATIENCE, CheckResult, WorkerStuck, WorkerTimeouts, run_in_thread
 from pipeline.proof.run.engine import SearchMeans, SearchProgress, run_trials
-from pipeline.proof.schedule.journal import SCHEDULE_FORM, ScheduleJournal, first_line
+from pipeline.proof.schedule.policy import SCHEDULE_FORM, ScheduleJournal, first_line
 from pipeline.proof.schedule.records import (
     CANCELLED,
     EXHAUSTED,
@@ -421,7 +421,7 @@ import asyncio, os, subprocess, sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}, {str(ROOT / "tests/proof")!r}]
 from kit.proof_searches import goal, rules
 from test_proof_running import Kept, answers, failure, means
-from pipeline.proof.schedule.journal import ScheduleJournal as Journalled
+from pipeline.proof.schedule.policy import ScheduleJournal as Journalled
 from pipeline.proof.run.engine import run_trials as run
 from pipeline.proof.run.attempt import run_in_thread as threaded
 

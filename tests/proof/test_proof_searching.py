@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from kit.proof_searches import goal, rules
 
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import Begun, LeanError, Session, Stop, TacticState, Theorem, unheard
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.proof.run.attempt import Worker
 from pipeline.proof.run.engine import SearchResult, SearchSite, SearchTask, search_goals
 from pipeline.proof.schedule.records import EXHAUSTED, SOLVED, ScheduleRules, WorkerResult
+from pipeline.store.ledger import Ledger, LedgerReader
 
 Search = Callable[..., SearchResult]
 GOALS = [replace(goal(number), key=f"key {number}") for number in range(4)]

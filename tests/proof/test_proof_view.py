@@ -17,15 +17,15 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import PastBuild
 from pipeline.core.projection import Moment, Projection, RunningTarget, Table, as_json
 from pipeline.errors import SpecError
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Bank, Goal, Refusal, bank_as_json, bank_from_json
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.proof import view
 from pipeline.proof.records import SearchRecord, load_samples
 from pipeline.proof.report import results_page, results_record
 from pipeline.proof.search_stage import config_key, schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.store import noop
+from pipeline.store.ledger import Ledger
 from pipeline.store.receipts import Receipts, done_line
 from pipeline.store.records import load, save
 

@@ -11,6 +11,7 @@ from pipeline.screens.access import (
     DETAILS,
     EVENTS,
     HEALTH,
+    MOST_FIELDS,
     MOST_HEADERS,
     MOST_PATH,
     MOST_QUERY,
@@ -29,6 +30,7 @@ from pipeline.screens.access import (
     is_same,
     path_parts,
     security_headers,
+    whole_number,
 )
 
 SITE = Site(8350, "the-token")
@@ -265,6 +267,14 @@ def test_words_of_a_route_are_its_run_and_what_comes_last() -> None:
 
 def test_a_long_query_is_refused() -> None:
     assert ask(query="a=" + "b" * MOST_QUERY) == "400"
+
+
+def test_more_fields_than_anybody_needs_are_refused() -> None:
+    assert ask(query="&".join(["a=b"] * (MOST_FIELDS + 1))) == "400"
+
+
+def test_a_number_is_short_and_of_digits() -> None:
+    assert [whole_number(text) for text in ("12", "", "-1", "1e3", "²", "9" * 5000)] == [12, *[None] * 5]
 
 
 def test_long_headers_are_refused() -> None:

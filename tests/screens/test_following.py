@@ -6,8 +6,11 @@ import os
 import subprocess
 import time
 import zlib
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
+from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,9 +23,13 @@ from kit.serving import Event, Served, blocks_of, served
 from kit.tree_runs import searched, small_search
 
 from pipeline.core.projection import Json, apply_delta
+from pipeline.errors import SpecError
+from pipeline.screens.access import Site
 from pipeline.screens.feed import Discretion, FeedDesk, RunFeed, ledger_stats, run_list
-from pipeline.screens.stream import PIECE, FeedFrame
+from pipeline.screens.server import Dashboard
+from pipeline.screens.stream import PIECE, SEND_SECONDS, FeedFrame, Sending, abort_stuck, loop_time
 from pipeline.store.steering import PAUSED, RESUMED, append_request
+from pipeline.tree.run.records import append_event
 
 FORM = "IDEA: number %s\\n\\nRATIONALE: r\\n\\nREQUIRED_CHANGES:\\n- c\\n"
 # Waits for the file `go`.
@@ -312,6 +319,146 @@ def test_what_json_writes_with_escapes_is_found_in_it_and_all_else_is_as_it_was(
     assert json.loads(Discretion({"MY_TOKEN": "nabc12345"}, "/x").json_text(tricky)) == tricky
 
 
+def test_of_a_project_at_the_root_no_slash_is_taken_for_its_place() -> None:
+    discretion = Discretion({"MY_TOKEN": 'pä"ss\\word', "HOME": "/home/jörg"}, "/")
+    value = ["a/b", "/home/jörg/c", 'of pä"ss\\word']
+    assert json.loads(discretion.json_text(value)) == ["a/b", "~/c", "of [MY_TOKEN]"]
+
+
+@pytest.mark.usefixtures("inside")
+def test_a_secret_that_is_a_word_of_the_script_leaves_the_script_as_it_is() -> None:
+    sent = bytearray()
+    desk = FeedDesk("x", sent.extend, Discretion({"MY_KEY": "function", "MY_TOKEN": "querySelector"}, "/nowhere"))
+    desk.answer({"id": 1, "ask": "page"})
+    [(facts, page)] = frames(bytes(sent))
+    script = page.rpartition(b"<script>")[2].partition(b"</script>")[0]
+    assert b64encode(sha256(script).digest()).decode() in facts["policy"]
+
+
+@contextmanager
+def damaged(path: str) -> Iterator[Path]:
+    """A file that a test may replace by anything; it is as it was afterwards."""
+    place, kept = Path(path), Path(f"{path}.kept")
+    place.rename(kept)
+    try:
+        yield place
+    finally:
+        place.unlink(missing_ok=True)
+        kept.rename(place)
+
+
+def without_artifacts(content: str) -> str:
+    record = json.loads(content)
+    record["nodes"]["d1.n0"]["artifacts"] = True
+    return json.dumps(record)
+
+
+@pytest.mark.usefixtures("inside")
+def test_records_that_do_not_fit_are_a_problem_until_they_do() -> None:
+    sent = bytearray()
+    desk = FeedDesk("x", sent.extend, Discretion({}, "/nowhere"))
+    desk.look(0)
+    content = Path("runs/x/manifest.json").read_text()
+    with damaged("runs/x/manifest.json") as manifest:
+        manifest.write_text(without_artifacts(content))
+        desk.look(1000)
+        desk.look(2000)
+        with pytest.raises(SpecError, match="records are damaged or do not fit together"):
+            RunFeed("x").now()
+    desk.look(3000)
+    told = [facts["is"] for facts, _ in frames(bytes(sent))]
+    assert told == ["projection", "problem", "projection"], "said once, and that it is over"
+
+
+@pytest.mark.usefixtures("inside")
+@pytest.mark.parametrize("path", ["runs/x/manifest.json", "runs/x/events.jsonl", "runs/x/.coppice/builds"])
+def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(path: str) -> None:
+    with damaged(path) as place:
+        os.mkfifo(place)
+        with pytest.raises(SpecError, match="not a plain file"):
+            RunFeed("x").now()
+        assert {"x"} == {row["run"] for row in run_list()}
+
+
+@pytest.mark.usefixtures("inside")
+def test_lines_of_the_log_that_are_no_events_are_passed_over() -> None:
+    before = RunFeed("x").now()
+    content = Path("runs/x/events.jsonl").read_bytes()
+    lines = [
+        {"at": 1},
+        {"event": "build"},
+        {"at": 1e300, "event": "build"},
+        {"at": "1", "event": "build"},
+        {"event": []},
+    ]
+    with damaged("runs/x/events.jsonl") as events:
+        events.write_bytes(content + b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        assert RunFeed("x").now() == before
+
+
+@pytest.mark.usefixtures("inside")
+def test_a_damaged_call_takes_no_other_detail_away() -> None:
+    with open("runs/x/eval/d0.n0.i0/calls.jsonl", "ab") as file:
+        size = file.tell()
+        file.write(b"{}\n")
+    try:
+        blocks = {block["name"]: block for block in RunFeed("x").details("d0.n0.i0")}
+        assert "not a recorded call" in blocks["calls"]["text"]
+        assert "diff" in blocks
+    finally:
+        os.truncate("runs/x/eval/d0.n0.i0/calls.jsonl", size)
+
+
+def test_an_event_is_on_the_screen_within_a_second(server: Served, ready: Project) -> None:
+    log = ready.root / "runs/x/events.jsonl"
+    content = log.read_bytes()
+    try:
+        with server.events() as events:
+            watcher, late = Watcher(events), []
+            watcher.until("done")
+            for number in range(5):
+                asked = time.time()
+                append_event(str(log), {"event": "resumed" if number % 2 else "paused"})
+                watcher.step()
+                late.append(time.time() - asked)
+    finally:
+        log.write_bytes(content)
+    assert min(late) < 1, "the quickest of some, since tests share the machine"
+
+
+def test_who_takes_nothing_off_is_cut_off() -> None:
+    cut: list[str] = []
+
+    async def nothing_is_taken(_message: object) -> None:
+        await asyncio.Event().wait()
+
+    async def run() -> None:
+        ways = {name: Sending({"state": {"abort": partial(cut.append, name)}}, nothing_is_taken) for name in "abc"}
+        sending = [asyncio.create_task(ways[name].body(b"x")) for name in "ab"]
+        await asyncio.sleep(0)
+        ways["a"].since = loop_time() - SEND_SECONDS - 1
+        abort_stuck()
+        for each in sending:
+            each.cancel()
+
+    asyncio.run(run())
+    assert cut == ["a"], "b has had no time yet, c sends nothing"
+
+
+def test_two_who_end_idle_runs_at_once_do_not_meet(project: Project) -> None:
+    small_search(project)
+
+    async def run() -> None:
+        dashboard = Dashboard(Site(1, "token"))
+        for name in ("", "x"):
+            await dashboard._follow(name)
+        await asyncio.gather(dashboard._end_idle(-1.0), dashboard._end_idle(-1.0))
+        await dashboard.close()
+
+    with chdir(project.root):
+        asyncio.run(run())
+
+
 def test_what_is_packed_comes_out_whole_in_small_pieces() -> None:
     text = os.urandom(300_000).hex().encode()
     for content in (text, b"", b"a"):
@@ -324,5 +471,6 @@ def test_what_is_packed_comes_out_whole_in_small_pieces() -> None:
 def test_a_run_that_is_not_built_yet_is_empty(project: Project) -> None:
     small_search(project)
     with chdir(project.root):
+        assert run_list()[0]["last"] is None
         assert RunFeed("x").now()["state"]["word"] == "empty"
         assert not Path("runs/x/manifest.json").exists()

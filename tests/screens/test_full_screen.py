@@ -324,10 +324,22 @@ def test_records_that_cannot_be_read_are_said_and_asked_for_again() -> None:
     async def act(seen: Seen) -> None:
         assert "specs/demo.yaml:3: is no YAML" in await seen.step()
         feed.is_torn = False
+        assert "is no YAML" not in await seen.step(), "it is mended"
         feed.put(going(ended=2))
         assert "evaluations 2 of 4" in await seen.step()
 
     on_screen(feed, act)
+
+
+def test_records_that_cannot_be_read_at_first_end_it_with_a_message() -> None:
+    class Damaged(Feed):
+        def now(self) -> Json:
+            raise SpecError("runs/demo: damaged")
+
+    async def act(seen: Seen) -> None:
+        assert seen.app.return_code == 2
+
+    on_screen(Damaged(going()), act)
 
 
 @pytest.mark.parametrize("feed", [Feed(going()), Feed(hostile())])

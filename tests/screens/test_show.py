@@ -16,6 +16,7 @@ from pipeline.core.projection import Json, Projection, Text, apply_delta
 from pipeline.errors import SpecError
 from pipeline.screens.show import (
     LONGEST_SILENCE,
+    MOST_BYTES,
     SHOW_SECONDS,
     RecordedFeed,
     Show,
@@ -211,6 +212,18 @@ NO_RECORDINGS = {
             packed(lambda record: record["changes"].append([1e9, {"order": ["x"]}])),
             "fits nothing before it",
         ),
+        ("a figure that is none", packed(lambda record: record["start"]["figures"].append({})), "is no recording"),
+        ("a time of no year", packed(lambda record: record["start"]["state"].update(since=1e18)), "is no recording"),
+        ("a block of no kind", packed(lambda record: record["start"]["blocks"][0].update({"is": "x"})), "is no record"),
+        ("details of no kind", packed(lambda record: record["details"].update({"a": [{}]})), "is no recording"),
+        ("a change of no kind", packed(lambda record: record["changes"].append([1e9, {"figures": 1}])), "is no record"),
+        (
+            "rows of a text",
+            packed(lambda record: record["changes"].append([1e9, {"blocks": {"events": {"rows": {}, "count": 0}}}])),
+            "fits nothing before it",
+        ),
+        ("far too deep", gzip.compress(b"[" * 100_000), "cannot be read as a recording"),
+        ("far too large", gzip.compress(b" " * (MOST_BYTES + 1)), "has more than 256 MB"),
         ("another run", packed(lambda record: record.update(run="other")), "of run 'other', not of 'demo'"),
     ]
 }

@@ -1,5 +1,6 @@
 """A log that a kill cut short at any byte is read and gone on with, and one with an owner belongs to nobody else."""
 
+import os
 from io import BytesIO
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.store.files import append_lines, open_log, whole_lines
+from pipeline.store.files import append_lines, open_log, whole_lines, write_output
 from pipeline.store.steering import PAUSED, SteeringLog, append_request, steering_path
 
 LINES = ['{"a":"∀"}', '{"b":"\u2028"}', '{"c":"\x85"}']
@@ -94,3 +95,19 @@ def test_what_is_no_request_in_a_steering_log_asks_for_nothing(tmp_path: Path, m
     assert log.requests() == []
     path.mkdir()
     assert log.requests() == []
+
+
+def test_output_goes_where_a_person_says_through_a_link_and_into_a_pipe(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("behind")
+    write_output(str(link), b"one")
+    assert link.is_symlink()
+    assert (tmp_path / "behind").read_bytes() == b"one"
+    os.mkfifo(pipe)
+    fd = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        write_output(str(pipe), b"two")
+        assert os.read(fd, 100) == b"two"
+        assert pipe.is_fifo()
+    finally:
+        os.close(fd)

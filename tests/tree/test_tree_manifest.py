@@ -152,8 +152,8 @@ def test_records_that_must_not_be_believed_count_as_missing(search: Project) -> 
 
 
 def test_a_line_of_events_that_a_kill_cut_off_was_never_written(search: Project) -> None:
-    search.write("runs/x/events.jsonl", '{"event": "queued"}\n{"event": "sta')
-    assert manifest_of(search)["events"] == [{"event": "queued"}]
+    search.write("runs/x/events.jsonl", '{"at": 1, "event": "queued"}\n{"event": "sta')
+    assert manifest_of(search)["events"] == [{"at": 1, "event": "queued"}]
     (search.root / "runs/x/events.jsonl").unlink()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.core.graph import Target
 from pipeline.models.calls import answered_call, call_line
 from pipeline.models.contract import Answer, Question, Usage
-from pipeline.tree.run.admission import admit_stage, wave_stage
+from pipeline.tree.run.decisions import admit_stage, wave_stage
 from pipeline.tree.run.records import SlotTask, load_as, save
 from pipeline.trust.series import round_significant
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.trust.batch import p_values
-from pipeline.trust.calibration import Proportion, Rule, measure_promotions, with_power
+from pipeline.trust.calibration import Proportion, Rule, measure_promotions, p_values, with_power
 from pipeline.trust.noise import fit_noise, likeness_of_repeats
 from pipeline.trust.rule import weigh
 

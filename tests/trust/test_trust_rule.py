@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pipeline.trust import series
 from pipeline.trust.distributions import BITS, GRID, SLAB, cosines, portable_normals, round_to_grid, t_cdf, t_quantile
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, JointTest
-from pipeline.trust.pooling import prior, skew_guarded, trigamma, undo_skew_guard
 from pipeline.trust.rule import fill_stopped, weigh
+from pipeline.trust.series import prior, skew_guarded, trigamma, undo_skew_guard
 
 DRAWS = 2_000
 Deltas = list[list[float]]

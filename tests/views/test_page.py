@@ -351,7 +351,30 @@ def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Show
     assert shown.text(".chip[data-status=refused]") == "⊘ refused 2"
     assert "token" not in shown.place
     shown.is_so("document.querySelectorAll('#drawer .card').length == 5")
+    shown.page.click("#drawer >> text=follow")  # the server has no such log
+    shown.is_so("document.querySelector('#notice').innerText.startsWith('The log cannot be followed')")
+    assert shown.says("document.querySelector('#drawer [aria-pressed]').ariaPressed") == "false"
     shown.press("Escape")
     shown.page.click(".steer >> text=pause")
     shown.is_so("document.querySelector('#notice').innerText.includes('noted')")
     assert posts == [(f"{base}/pause", "abc")]
+
+
+def test_blocks_that_are_not_drawn_yet_when_a_projection_comes_are_drawn_all_the_same(shown: Shown) -> None:
+    """The first event comes while the page still draws what it was sent with."""
+    start = as_json(MadeSearch(40, state="live").projection())
+    program = """document.addEventListener('DOMContentLoaded', () => {
+        new MutationObserver((_, looker) => { if (document.querySelector('#blocks .card')) {
+            looker.disconnect();
+            window.source.handlers.projection({ data: JSON.stringify(window.start), lastEventId: '1' });
+        } }).observe(document.body, { childList: true, subtree: true });
+    });
+    window.EventSource = class { constructor() { this.handlers = {}; window.source = this; }
+        addEventListener(name, handler) { this.handlers[name] = handler; } close() {} };"""
+    shown.address = "http://127.0.0.1:9/"
+    shown.page.add_init_script(f"window.start = {json.dumps(start)}; {program}")
+    html = live_document(SOURCES, start, "/api/runs/made")
+    shown.page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
+    shown.page.goto(shown.address)
+    shown.is_so(f"document.querySelectorAll('#blocks .card').length == {len(start['blocks'])}")
+    shown.is_so("document.documentElement.dataset.ready")

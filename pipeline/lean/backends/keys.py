@@ -10,7 +10,7 @@ from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.lean.model import LeanKeys
 from pipeline.spec import Item
-from pipeline.spec_fields import SOME_TEXT, Field, Reader, Table, choice, count, folder_path
+from pipeline.spec_fields import SOME_TEXT, Field, FieldTable, Reader, choice, count, folder_path
 
 BACKENDS = ("wasm", "native", "leandojo")
 TOOLCHAIN = "toolchain"
@@ -35,8 +35,8 @@ PATH = Reader(_path, SOME_TEXT)
 LEDGER = Field("ledger", PATH, "where attempts are kept; runs may share it", DEFAULT_LEDGER)
 
 
-def lean_table(defaults: LeanKeys) -> Table:
-    return Table(
+def lean_table(defaults: LeanKeys) -> FieldTable:
+    return FieldTable(
         Field("backend", choice(BACKENDS),
               "`wasm`: Lean 4.28 from the package registries, core library; `native`: the `lean` on the PATH; "
               "`leandojo`: a repository, through the package `lean_dojo`"),

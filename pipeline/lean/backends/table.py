@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import SpecError
 from pipeline.lean.dojo import backend
-from pipeline.lean.dojo import project as dojo_project
 from pipeline.lean.model import UNTOLD, Lean, LeanCrash, LeanKilled, LeanStartError, Stop, Theorem
 from pipeline.lean.repl import process
 from pipeline.lean.repl.pool import Pool
@@ -82,7 +81,7 @@ def _wasm_version(_project: str) -> str:
 def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
     elan = {"ELAN_HOME": os.environ["ELAN_HOME"]} if "ELAN_HOME" in os.environ else {}
     env = job.processes.environment(job.target.run, elan, ()).variables
-    return backend.LeanDojoBackend(dojo_project.open_project(keys["project"]), job.processes, env, keys["processes"])
+    return backend.LeanDojoBackend(backend.open_project(keys["project"]), job.processes, env, keys["processes"])
 
 
 class LeanBackend(NamedTuple):
@@ -103,7 +102,7 @@ BACKENDS: Mapping[str, LeanBackend] = {
         native.native_version,
     ),
     # imports what a goal's context names, and no more
-    "leandojo": LeanBackend(_leandojo, lambda _: [], lambda project: dojo_project.open_project(project).version),
+    "leandojo": LeanBackend(_leandojo, lambda _: [], lambda project: backend.open_project(project).version),
 }
 
 

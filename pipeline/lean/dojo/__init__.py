@@ -6,5 +6,4 @@ imports nothing of ours; it alone imports lean_dojo.
 text     files for Lean, what its answers mean, what a proof may not say; pure
 process  processes: one that holds a Dojo, and commands; a theorem being proved in one
 child    the script that holds one Dojo
-project  the repository, and the copy in which statements of a bank are proved
-backend  the backend `leandojo`"""
+backend  the backend `leandojo`; the repository, and the copy in which statements of a bank are proved"""

@@ -15,7 +15,7 @@ from math import exp
 from typing import NamedTuple
 
 from pipeline.errors import SpecError, did_you_mean
-from pipeline.ledger.model import Attempt
+from pipeline.goals.attempts import Attempt
 from pipeline.mcts.search.agents import draw
 from pipeline.tactics import moves
 from pipeline.tactics.text.goal import PrintedGoal

@@ -19,10 +19,9 @@ from traceback import format_exception
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.errors import SpecError
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import LeanKilled, LeanStartError, NotElaborated
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.proof.schedule.records import (
     CACHE,
@@ -34,6 +33,7 @@ from pipeline.proof.schedule.records import (
     TrialOutcome,
     WorkerResult,
 )
+from pipeline.store.ledger import Ledger
 
 T = TypeVar("T")
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from pipeline.goals.bank import Goal, theorem_of
 from pipeline.lean.model import Lean
-from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.process import Processes
 from pipeline.machine.usage import load_per_cpu
 from pipeline.proof.run.attempt import (
@@ -33,7 +32,7 @@ from pipeline.proof.run.attempt import (
     run_in_thread,
     trial_outcome,
 )
-from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.policy import ScheduleJournal
 from pipeline.proof.schedule.records import (
     CACHE,
     CANCELLED,
@@ -45,6 +44,7 @@ from pipeline.proof.schedule.records import (
     TrialOutcome,
     WorkerResult,
 )
+from pipeline.store.ledger import Ledger
 
 
 class SearchProgress(NamedTuple):

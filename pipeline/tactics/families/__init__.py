@@ -2,10 +2,9 @@
 
 Pure; imports tactics/text, and here and there a function of another family, never in a circle.
 
-logic         finishers, logic: what proves a goal or nothing; moves that follow the connectives
-structure     cases, induction, definitions
+logic         finishers, logic: what proves a goal or nothing; moves that follow the connectives; witnesses: values for
+              an existence claim; cases, induction, definitions
 lemmas        rewriting, specialising, laws
-witnesses     values for an existence claim
 bounds        bounds for variables, and every number within them
 divisibility  factors, divisibility, quotients
 equations     linear, polynomials

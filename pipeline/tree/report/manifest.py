@@ -22,7 +22,7 @@ from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED
 from pipeline.tree.rules.budget import Spending, budget_left, held_usd, ledger_of, total_spending
 from pipeline.tree.rules.scoring import PAIRED, best_config, column_by_config, compare_configs, means_by_config
-from pipeline.tree.run.admission import spending_of
+from pipeline.tree.run.decisions import spending_of
 from pipeline.tree.run.records import NEW_LIFE, QUEUED, RUNNING, Record, outage_stop, read_events
 from pipeline.tree.run.seal import seal_record
 from pipeline.tree.spec.model import Params

@@ -15,7 +15,7 @@ from pipeline.store.receipts import Receipts
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.beam import MAX_DEPTH, told_stop
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
-from pipeline.tree.run.admission import without_refused
+from pipeline.tree.run.decisions import without_refused
 from pipeline.tree.run.records import Record, load_if_intact
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 from pipeline.tree.spec.model import Params, shape_of

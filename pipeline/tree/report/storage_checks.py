@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pipeline.core.text import join_names, one_line
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import CommitFacts, commit_facts, worktree_changes, worktree_head
-from pipeline.git.refs import pinned_commits
+from pipeline.git.objects import pinned_commits
 from pipeline.git.repository import run_repository
 from pipeline.git.worktrees import Worktrees
 from pipeline.store.files import file_sha256

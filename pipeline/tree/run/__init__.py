@@ -11,13 +11,11 @@ answers    answers for a judge apart, copied from where a candidate wrote them
 canary     data cut off, and whether earlier decisions change
 measure    the stages test, checks, sweep, row and gather
 verdicts   the stages score, pair, weigh, settle, cascade and join
-baseline   the stage given: the root's results from a file, checked
 noise      noise of the measurements, for `coppice calibrate`
 prompting  what prompts are made of: records, files, the brief
-asker      asking a role: what was answered and paid for is not asked again
-ideas      the stages that get ideas
+asker      asking a role: what was answered and paid for is not asked again; the stages that get ideas
 implement  the stages that implement an idea: planner, coder and reviewer, or a person
-admission  the stages wave and admit: who may spend, where the money does not suffice for all at once
-nodes      the stages root, start and node; the records of the nodes to come
-decisions  the stages assign and promote, and the table of all stages that decide
+nodes      the stages root, given, start and node: the root's results from a file, the records of nodes to come
+decisions  the stages assign, wave, admit and promote: who may spend, where the money does not suffice for all at
+           once; the table of all stages that decide
 prompts/   the default prompts of the roles (Markdown, package data)"""

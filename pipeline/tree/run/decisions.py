@@ -1,27 +1,62 @@
-"""The stages that decide: assign ideas to slots, end a depth; DECIDERS, the table of all stages that decide.
+"""The stages that decide: assign ideas to slots, admit them, end a depth; DECIDERS, the table of all these stages.
 
 They make records from records, start nothing and ask nobody, so that they can be replayed at any time.  Raise the code
 in DECIDERS when one would decide otherwise on the same inputs.  A search that has stopped stays stopped, for the same
-reason."""
+reason.
+
+Slots are admitted by turns, where the money does not suffice for all of them at their ceilings.
+
+States of a slot of a depth:
+
+    proposed -> admitted   its turn has come, all before it were paid, and its ceiling fits into what is left
+    proposed -> refused    its turn has come, and its ceiling does not fit; nor does that of any slot after it
+    proposed -> ahead      it is one of the first of its wave that fit at their ceilings: it is asked for at once
+    ahead    -> admitted   its turn has come: what was paid for is always finished
+
+A purse is what all slots before one have cost.  Only costs and the order of the slots decide, so the same slots are
+admitted however many run at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles, Stage
 from pipeline.models.calls import cost_of_calls, read_calls
-from pipeline.tree.rules.assignment import NO_IDEA, FrontierPlace, PastIdea, assign_ideas
+from pipeline.tree.rules.assignment import NO_BUDGET, NO_IDEA, FrontierPlace, PastIdea, assign_ideas
 from pipeline.tree.rules.beam import FAILED, DepthProgress, Promotion, promote, stop_reason
-from pipeline.tree.rules.budget import Ceiling, Spending, ledger_of, settle_spending, shortages
+from pipeline.tree.rules.budget import (
+    BudgetLedger,
+    BudgetLimits,
+    Ceiling,
+    Spending,
+    affordable_count,
+    charged_spending,
+    ledger_of,
+    settle_spending,
+    shortage_text,
+    shortages,
+    total_spending,
+)
 from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, parse_slot, slots_of
-from pipeline.tree.run.admission import admit_stage, spending_of, spent_record, wave_stage, without_refused
 from pipeline.tree.run.measure import gather_stage
 from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, write_next_nodes
-from pipeline.tree.run.records import CommandCost, Origin, SlotTask, evaluation_of, load, load_as, read_text, save
+from pipeline.tree.run.records import (
+    CommandCost,
+    Origin,
+    Record,
+    SlotTask,
+    evaluation_of,
+    load,
+    load_as,
+    read_text,
+    save,
+)
 from pipeline.tree.run.run_repo import OpenNode, open_restored
 from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
 from pipeline.tree.spec.model import Params
+
+NOT_YET = SlotTask("", "not yet", "it is asked for in its turn")
 
 
 def assign_stage(job: JobFiles) -> None:
@@ -155,3 +190,67 @@ DECIDERS = {
     "score": Decider("tree.score/2", lambda job, _: score_stage(job)),
     "promote": Decider("tree.promote/1", promote_stage),
 }
+
+
+def spending_of(evals: int, cost: Mapping[str, Any]) -> Spending:
+    """The spending of a record of costs."""
+    return Spending(evals, cost["usd"], cost["tokens"], cost["seconds"], cost.get("unknown_calls", 0))
+
+
+def spent_record(ledger: BudgetLedger) -> dict[str, list[float]]:
+    return {name: spent.as_list for name, spent in ledger.spent.items()}
+
+
+def without_refused(assigned: Record, refused: Mapping[str, Sequence[str]]) -> Record:
+    """The assignments of a depth, without the slots that were refused in their turn."""
+    cut = dict.fromkeys([*assigned["cut"], *(name for lacking in refused.values() for name in lacking)])
+    reserved = [slot for slot in assigned["reserved"] if slot not in refused]
+    tried = [each for each in assigned["tried"] if each[0] not in refused]
+    return {**assigned, "cut": [*cut], "reserved": reserved, "tried": tried}
+
+
+def admit_stage(job: JobFiles) -> None:
+    """Admit a slot or refuse it, once all before it have been paid."""
+    task, purse = load_as(SlotTask, job.reads["proposed"][0]), _purse(job)
+    is_ahead = any(not load_as(SlotTask, path).empty for path in job.reads["ahead"])
+    lacking = () if task.empty or is_ahead else shortages(purse, purse.ceiling)
+    if lacking:
+        short = ", ".join(shortage_text(name, purse.limits) for name in lacking)
+        task = SlotTask("", NO_BUDGET, f"not enough of the budget is left: {short}", lacking)
+    save(job.writes["task"][0], task)
+    (total,) = purse.spent.values()
+    save(job.writes["purse"][0], {"usd": total.usd, "tokens": total.tokens, "unknown_calls": total.unknown_calls})
+
+
+def wave_stage(job: JobFiles) -> None:
+    """Let the first slots of a wave be asked for at once, as many as fit at their ceilings."""
+    tasks, purse = [load_as(SlotTask, path) for path in job.reads["proposed"]], _purse(job)
+    left = affordable_count(purse, purse.ceiling, sum(not task.empty for task in tasks))[0]
+    for task, path in zip(tasks, job.writes["ahead"], strict=True):
+        save(path, task if left and not task.empty else NOT_YET)
+        left -= bool(left and not task.empty)
+
+
+def _purse(job: JobFiles) -> BudgetLedger:
+    """The cost of all slots before, with the ideas and the depths above, as one; in USD and tokens alone.
+
+    The charge for an unknown price is part of it, so that it is charged for each slot.  Without a ceiling it is all
+    that there is: as one, nothing in it says what a call costs."""
+    params = job.target.params
+    ceiling = Ceiling(**params["ceiling"])
+    if job.reads["purse"]:
+        before = load(job.reads["purse"][0])
+        calls = cost_of_calls([*read_calls(job.reads["calls"][0])])
+        each = [spending_of(0, {**before, "seconds": 0.0}), _charged(spending_of(0, calls), ceiling)]
+    else:
+        spent = load(job.reads["assigned"][0])["spent"].values()
+        each = [_charged(Spending(*amounts), ceiling) for amounts in spent]
+    limits = BudgetLimits(**params["budget"])._replace(evals=None, seconds=None)
+    return BudgetLedger(limits, spent={"before": total_spending(each)}, ceiling=ceiling)
+
+
+def _charged(spent: Spending, ceiling: Ceiling) -> Spending:
+    """The charge where there is a ceiling; else the call stays of unknown price."""
+    if ceiling.usd is None:
+        return spent
+    return charged_spending(spent, ceiling)._replace(unknown_calls=0)

@@ -34,8 +34,7 @@ from pipeline.git.commits import (
     tree_with_files,
     tree_with_patch,
 )
-from pipeline.git.objects import LINK, read_blobs, tree_changes, tree_entries, tree_hash
-from pipeline.git.refs import pin
+from pipeline.git.objects import LINK, pin, read_blobs, tree_changes, tree_entries, tree_hash
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageOutage

@@ -14,8 +14,7 @@ from typing import Any
 
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import Candidate, restore_commit, worktree_head
-from pipeline.git.objects import has_commit
-from pipeline.git.refs import pin, pinned_commits, unpin
+from pipeline.git.objects import has_commit, pin, pinned_commits, unpin
 from pipeline.git.repository import ROOT as ROOT_REF
 from pipeline.git.repository import reopen_repository, restore_setup, run_repository
 from pipeline.git.worktrees import Worktree, Worktrees, lending_folder

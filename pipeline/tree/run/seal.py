@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import join_names
 from pipeline.errors import SpecError
-from pipeline.git.refs import keep_copy, read_copy
+from pipeline.git.objects import keep_copy, read_copy
 from pipeline.git.repository import run_repository
 from pipeline.machine.job import Job
 from pipeline.store.files import append_lines, files_behind

@@ -14,7 +14,7 @@ from pipeline.core.cages import CAGE, LOCAL, NO_NETWORK
 from pipeline.core.templates import parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table, checked_variable, read_template
+from pipeline.spec_fields import Field, FieldTable, Reader, checked_variable, read_template
 from pipeline.tree.spec.model import MANUAL, NONE, PATCHES
 
 # How the keys of well-known services look, anywhere in a text.
@@ -142,7 +142,7 @@ NUMBER = Reader(_number, {"type": "number", "minimum": 0})
 # A path, or several of numbers that are added up.
 JSON_PATH = Reader(lambda item, what: _paths(item, what, False), fields.SOME_TEXT)
 JSON_PATHS = Reader(lambda item, what: _paths(item, what, True), fields.TEXTS)
-USAGE = Table(
+USAGE = FieldTable(
     Field("text", JSON_PATH, "the answer"),
     Field("usd", JSON_PATHS, "what it cost, in USD"),
     Field("input_tokens", JSON_PATHS, "tokens of the prompt, the cached ones too"),
@@ -150,7 +150,7 @@ USAGE = Table(
     Field("cached_tokens", JSON_PATHS, "those of the prompt that the service had kept"),
     Field("cache_write_tokens", JSON_PATHS, "those of the prompt that the service has put into its cache"),
 )
-PRICE = Table(
+PRICE = FieldTable(
     Field("input", NUMBER, "of a million tokens of the prompt, in USD", needed=True),
     Field("output", NUMBER, "of a million tokens of the answer, in USD", needed=True),
     Field("cached", NUMBER, "of a million cached tokens of the prompt, in USD"),
@@ -158,7 +158,7 @@ PRICE = Table(
 )
 
 
-def _given(table: Table) -> Reader:
+def _given(table: FieldTable) -> Reader:
     return Reader(lambda item, what: table.read(item, what).as_dict(), table.schema)
 
 
@@ -295,8 +295,8 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
 }  # fmt: skip
 
 
-def _backend(name: str, keys: tuple[Field, ...]) -> Table:
-    return Table(Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True), *keys)
+def _backend(name: str, keys: tuple[Field, ...]) -> FieldTable:
+    return FieldTable(Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True), *keys)
 
 
 PROGRAM_BACKENDS = ("command", *CLIENTS)
@@ -329,7 +329,7 @@ def _role_field(role: str) -> Field:
 
 
 _PATCHES = {"properties": {"backend": {"const": PATCHES}}}
-ROLES = Table(
+ROLES = FieldTable(
     *map(_role_field, ROLE_BACKENDS),
     rules={"if": {"properties": {"coder": _PATCHES}}, "then": {"properties": {"ideas": _PATCHES}}},
 )

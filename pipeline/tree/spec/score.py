@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from pipeline import spec_fields as fields
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Schema, Table, Values
+from pipeline.spec_fields import Field, FieldTable, Reader, Schema, Values
 from pipeline.tree.rules.scoring import (
     DEPTH,
     HIGHER,
@@ -46,7 +46,7 @@ DRAWS = fields.checked(
 )
 
 
-METRIC = Table(
+METRIC = FieldTable(
     Field("primary", fields.BOOLEAN, "the metric that must not get worse; one of them has it", False),
     Field("better", fields.choice((HIGHER, LOWER)), f"or `{LOWER}`", HIGHER),
     Field("weight", fields.number(0), "its part in the score", without="1.5 for the primary, else 1"),
@@ -59,7 +59,7 @@ METRIC = Table(
 METRICS_SCHEMA: Schema = fields.object_of(
     METRIC.schema, minProperties=1, propertyNames={"not": {"enum": [*NEEDED_COLUMNS]}}
 )
-SCORE = Table(
+SCORE = FieldTable(
     Field("method", fields.choice((WEIGHTED_MEANS, PAIRED)), without="by blocks", help=
           "`paired`, the default where the sweep has `blocks`: differences by block, tested over all ideas of a depth "
           "at once. `weighted_means`, the default where there are none: means over the configs; relative change "
@@ -175,7 +175,7 @@ RHO = fields.checked(
 REPEATS = fields.as_item(
     fields.any_of(fields.count(2).schema, {"type": "string", "minLength": 1}),
 )
-BLOCKS = Table(
+BLOCKS = FieldTable(
     Field("ids", IDS, without="the root's", help=
           "how many there are (called 0, 1, …), or their names in a list. A command may then name `{blocks}`: their "
           "names with commas between. Without `ids` those of the root's baseline are the rule"),

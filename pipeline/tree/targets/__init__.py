@@ -2,7 +2,6 @@
 
 May import: core, tree.rules, tree.spec.model.  Golden plans in the tests hold every name, path and parameter.
 
-brief    what a search measures by, in the words of its prompts
-builder  common parts of targets: ports, limits, parameters; the configuration of a run
+builder  common parts of targets: ports, limits, parameters, the brief for prompts; the configuration of a run
 depths   the run and its depths: root, protection, ideas, candidates, nodes, promotion, report
 sweeps   measuring and scoring: tests, checks, sweeps, the cascade, the holdout"""

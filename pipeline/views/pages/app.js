@@ -1,7 +1,7 @@
 "use strict";
 /* The page of a run: draws a projection, and follows it while it is live.
 
-Knows five kinds of blocks and counts nothing: numbers, orders and judgements are those of the projection.  Whatever
+Knows five kinds of blocks and counts nothing but rows: numbers and judgements are those of the projection.  Whatever
 others wrote becomes text by `node`, never markup.  Which item is open, what is looked at and how tables are filtered
 stands in the hash of the address, so that each selection is a link.
 
@@ -84,12 +84,8 @@ keys      all by keyboard */
 
   // --- State: the run, and the place in it that is looked at.
 
-  // The sign of each status is a second way to tell it, beside its word and its colour.
-  const SIGNS = {
-    promoted: "▲", proved: "▲", done: "●", passed: "◆", indecisive: "◇", rejected: "▽", failed: "✕", refused: "⊘",
-    running: "▶", waiting: "…", queued: "·", skipped: "~", open: "○", stale: "≠", recalled: "↺",
-  };
   const data = JSON.parse(byId("data").textContent);
+  const SIGNS = data.signs; // of each status: a second way to tell it, beside its word and its colour
   const run = { projection: null, details: new Map(), packed: null };
   const place = { item: "", view: "", tables: new Map() };
   const tables = new Map(); // by the names of their blocks: a Table each, of those that are drawn
@@ -906,14 +902,15 @@ keys      all by keyboard */
   function drawHeader() {
     const { run: name, kind, headline, state, command, at, figures, meaning } = run.projection;
     document.title = `${visible(name)}: ${state.word}`;
-    const since = state.since ? ` since ${timeText(state.since)}` : "";
-    const badge = node("span", { class: `run-state ${state.word}`, title: `${state.why}${since}` }, state.word);
+    const since = state.since ? `since ${timeText(state.since)}` : "";
+    const why = headline.includes(state.why) ? "" : state.why; // said already
+    const badge = node("span", { class: `run-state ${state.word}`, title: `${state.why} ${since}`.trim() }, state.word);
     const tools = [fill(), steering(), themeButton(), quiet("?", showHelp, "Keys")];
-    const when = at ? ` · as of ${timeText(at)}` : "";
+    const when = at ? `as of ${timeText(at)}` : "";
     byId("top").replaceChildren(
       node("div", { class: "title" }, node("h1", {}, name), node("span", { class: "kind" }, kind), badge, tools),
       node("p", { class: "headline" }, headline),
-      node("p", { class: "why" }, state.why, since, when, node("span", { id: "link-state" })),
+      node("p", { class: "why" }, [why, since, when].filter(Boolean).join(" · "), node("span", { id: "link-state" })),
     );
     const copy = copyButton(command, "Copy the command");
     if (command) byId("top").append(node("p", { class: "command" }, node("code", {}, command), copy));
@@ -981,10 +978,13 @@ keys      all by keyboard */
       JSON.stringify(blocks.flatMap((block) => block.rows || []).find((row) => row.item === place.item));
     if (place.item && rowIn(before) !== rowIn(projection)) drawDrawer(false);
     const names = (of) => of.blocks.map((block) => block.name).join();
-    if (names(before) !== names(projection)) return drawBlocks();
+    const cardOf = (block) => document.querySelector(`#blocks [data-block="${CSS.escape(block.name)}"]`);
+    // of those before some may not be drawn yet, and whoever draws them stops for this
+    const lacking = projection.blocks.some((block) => (!place.view || block.name === place.view) && !cardOf(block));
+    if (lacking || names(before) !== names(projection)) return drawBlocks();
     const turn = (drawBlocks.turn = {});
     for (const block of projection.blocks) {
-      const card = document.querySelector(`#blocks [data-block="${CSS.escape(block.name)}"]`);
+      const card = cardOf(block);
       if (!card || drawn.get(block.name) === block) continue;
       await nextTask();
       if (drawBlocks.turn !== turn) return undefined; // there is a later one, which draws this too
@@ -1060,7 +1060,10 @@ keys      all by keyboard */
         taker(JSON.parse(event.data));
       });
     }
-    source.addEventListener("problem", (event) => setLink(`its records cannot be read: ${JSON.parse(event.data)}`));
+    source.addEventListener("problem", (event) => {
+      const why = JSON.parse(event.data); // empty: it is over
+      setLink(why && `its records cannot be read: ${why}`);
+    });
     source.addEventListener("open", () => setLink(""));
     source.addEventListener("error", () => {
       setLink(LOST);
@@ -1087,7 +1090,14 @@ keys      all by keyboard */
     let timer = 0;
     let from = null;
     const more = async () => {
-      const answer = await ask(`/log?path=${encodeURIComponent(path)}${from === null ? "" : `&from=${from}`}`);
+      let answer;
+      try {
+        answer = await ask(`/log?path=${encodeURIComponent(path)}${from === null ? "" : `&from=${from}`}`);
+      } catch (error) {
+        made.setAttribute("aria-pressed", "false");
+        notice(`The log cannot be followed: ${error.message}`);
+        return;
+      }
       if (from === null) text.replaceChildren();
       from = answer.next;
       text.append(...answer.text.split(/(?<=\n)/).map((line) => node("span", {}, line)));
@@ -1101,7 +1111,8 @@ keys      all by keyboard */
       clearTimeout(timer);
       if (isOn) more();
     };
-    return button("follow", press, { class: "quiet", "aria-pressed": "false" });
+    const made = button("follow", press, { class: "quiet", "aria-pressed": "false" });
+    return made;
   }
 
   // --- Steering, by who has the token.
@@ -1340,5 +1351,8 @@ keys      all by keyboard */
   } catch {
     setTheme("auto"); // a browser may refuse to keep anything
   }
-  begin();
+  begin().catch((error) => {
+    notice(`This page cannot be drawn: ${error.message}`);
+    reportError(error);
+  });
 })();

@@ -17,7 +17,7 @@ from itertools import zip_longest
 from math import floor, inf, log10
 from typing import Any, NamedTuple
 
-from pipeline.core.projection import Json
+from pipeline.core.projection import STATUSES, Json
 from pipeline.views.pages.drawing import DARK, LIGHT, html_text
 
 SCRIPT, STYLE = "app.js", "app.css"  # the files beside this one that a page is made with
@@ -228,7 +228,7 @@ def _html(sources: Sources, projection: Json, data: Mapping[str, Any]) -> str:
         '<aside id="drawer" tabindex="-1" aria-labelledby="drawer-title" hidden></aside>\n',
         '<dialog id="dialog" aria-labelledby="dialog-title"></dialog>\n',
         '<div id="notice" role="status" hidden></div>\n<div id="said" class="unseen" aria-live="polite"></div>\n',
-        f'<script type="application/json" id="data">{_harmless(data)}</script>\n',
+        f'<script type="application/json" id="data">{_harmless({**data, "signs": STATUSES})}</script>\n',
         f"<script>{_script(sources)}</script>\n</body>\n</html>\n",
     ])  # fmt: skip
 

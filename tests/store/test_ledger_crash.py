@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from kit.project import environment
 
-from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.store.ledger import Ledger
 
 WRITER = """
 import sys
-from pipeline.ledger.sqlite.ledger import Ledger
-from pipeline.ledger.model import Attempt, AttemptKey as Key
+from pipeline.store.ledger import Ledger
+from pipeline.goals.attempts import Attempt, AttemptKey as Key
 from pipeline.goals.bank import Goal
 
 path, first = sys.argv[1], int(sys.argv[2])

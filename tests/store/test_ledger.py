@@ -14,11 +14,10 @@ from threading import Thread
 import pytest
 from kit.project import environment
 
+from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Goal
-from pipeline.ledger.model import Attempt, AttemptKey
-from pipeline.ledger.sqlite import schema
-from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
-from pipeline.ledger.sqlite.schema import LedgerProblem
+from pipeline.store import ledger as ledger_file
+from pipeline.store.ledger import Ledger, LedgerProblem, LedgerReader
 
 
 def attempt(goal: str = "g", success: bool = False, *, budget: float = 8.0, **more: object) -> Attempt:
@@ -199,7 +198,7 @@ def test_many_read_while_one_writes(ledger: Ledger, path: str) -> None:
 
 def test_two_processes_may_write_to_one_ledger(ledger: Ledger, path: str) -> None:
     program = (
-        "import sys; from pipeline.ledger.sqlite.ledger import Ledger; from pipeline.ledger.model import *\n"
+        "import sys; from pipeline.store.ledger import Ledger; from pipeline.goals.attempts import *\n"
         "with Ledger(sys.argv[1]) as ledger:\n"
         "    for n in range(300):\n"
         "        ledger.record(Attempt(AttemptKey(f'o{n}', 'micro', 'c', 'lean', 8.0), 't', False, .1, 1e9)).result()\n"
@@ -273,7 +272,7 @@ def test_somebody_else_s_database_is_refused_and_left_as_it_is(tmp_path: Path) -
 def test_a_newer_ledger_is_refused_and_left_as_it_is(ledger: Ledger, path: str) -> None:
     ledger.close()
     with closing(sqlite3.connect(path)) as db:
-        db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
+        db.execute(f"PRAGMA user_version = {ledger_file.VERSION + 1}")
     assert "newer Coppice" in wrong(path)
     with pytest.raises(LedgerProblem, match="newer Coppice"):
         LedgerReader(path)
@@ -297,7 +296,7 @@ def test_a_ledger_of_nobody_yet_cannot_be_read(path: str) -> None:
 
 def test_who_locks_the_ledger_for_too_long_is_named(ledger: Ledger, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.close()
-    monkeypatch.setattr(schema, "PATIENCE", 0.2)
+    monkeypatch.setattr(ledger_file, "PATIENCE", 0.2)
     hold = (
         "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None); db.execute('BEGIN IMMEDIATE')\n"
         "print(flush=True); sys.stdin.read()"
@@ -318,8 +317,8 @@ def test_who_locks_the_ledger_for_too_long_is_named(ledger: Ledger, path: str, m
 def test_a_ledger_of_an_earlier_version_is_brought_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Ledger(path) as ledger:
         ledger.record(attempt()).result()
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE goals ADD COLUMN more TEXT"))
-    monkeypatch.setattr(schema, "VERSION", 2)
+    monkeypatch.setattr(ledger_file, "MIGRATIONS", (*ledger_file.MIGRATIONS, "ALTER TABLE goals ADD COLUMN more TEXT"))
+    monkeypatch.setattr(ledger_file, "VERSION", 2)
     with pytest.raises(LedgerProblem, match="older Coppice"):
         LedgerReader(path)
     with Ledger(path) as ledger:
