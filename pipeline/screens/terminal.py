@@ -159,8 +159,7 @@ class WatchApp(App[None]):
         self.clock, self._counted, self.helps = clock, 0, False
         self.projection: Json = {}
         self.details: list[Json] = []
-        self.selected = place.item  # the item of the selected row
-        self.row = 0  # its place among those that are shown
+        self.selected, self.row = place.item, 0  # the item of the selected row, its place among those that are shown
         self.helps = False
         self.question = self.remark = self.problem = ""
         self._layouts: dict[str, tuple[Any, TableLayout]] = {}
