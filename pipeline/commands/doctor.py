@@ -24,6 +24,7 @@ from pipeline.core.cages import AUTO, GRADES, TRUSTED
 from pipeline.core.text import byte_text
 from pipeline.machine import grades, kernel
 from pipeline.machine.limits import describe_groups
+from pipeline.machine.process import install_command
 from pipeline.machine.usage import usable_cpus
 
 
@@ -166,7 +167,7 @@ def check_extra(extra: str, packages: Sequence[str]) -> Finding:
     try:
         versions = [f"{name} {(import_module(name), version(name))[1]}" for name in packages]
     except ImportError as error:
-        return Finding(False, "", f"{error.name or error} is missing: pip install 'coppice[{extra}]'")
+        return Finding(False, "", f"{error.name or error} is missing: {install_command(extra)}")
     return Finding(True, ", ".join(versions))
 
 

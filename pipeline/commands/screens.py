@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from pipeline.commands.steer import pause_run, resume_run
 from pipeline.core.projection import Json, Text, apply_delta, as_json
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, Unavailable, did_you_mean
+from pipeline.machine.process import install_command
 from pipeline.screens.access import LOCALHOST, is_loopback
 from pipeline.screens.feed import Discretion, RunFeed, module_command, page_sources
 from pipeline.screens.show import Feed, RecordedFeed, Show, open_show, record_run, write_show
@@ -41,7 +43,7 @@ from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import cell_text, cut_text, encodable, text_width
 from pipeline.views.live import Screen, ScreenLine, terminal_look
 from pipeline.views.pages.document import MOST_BYTES, Report, report_document
-from pipeline.views.snapshot import Place, block_lines, filtered_rows, head_lines, snapshot
+from pipeline.views.snapshot import Place, block_lines, count_on, filtered_rows, head_lines, snapshot
 
 # --- report.
 
@@ -105,7 +107,6 @@ def details_of(feed: RunFeed, item: str) -> list[Json]:
 # --- dashboard.
 
 PORT, HOST = 8350, "127.0.0.1"
-INSTALL = "pip install 'coppice[dashboard]'"
 MEANS = (
     "whoever reaches this machine over the network can ask the dashboard, and whoever listens on the way reads its"
     " token and all that is shown, since nothing is encrypted"
@@ -119,7 +120,8 @@ class DashboardCommand(NewCommand):
     doc_description = (
         "It prints a link to click, with a token without which nobody gets an answer, and serves until Ctrl-C. Only"
         " this machine can reach it; from another one go through `ssh -L`. Searches over code are paused, resumed,"
-        f" given ideas and answered from the page. It needs the extra `dashboard`: {INSTALL}."
+        " given ideas and answered from the page. It needs starlette and uvicorn, and says how to get them where they"
+        " are missing."
     )
     cmd_options = (
         option("port", "the port; 0 stands for any that is free", PORT, "N"),
@@ -144,7 +146,7 @@ class DashboardCommand(NewCommand):
 
 def check_installed(name: str) -> None:
     if lacking := [package for package in EXTRAS["dashboard"] if find_spec(package) is None]:
-        raise Unavailable(f"{name}: it needs the package {lacking[0]}: {INSTALL}")
+        raise Unavailable(f"{name}: it needs the package {lacking[0]}: {install_command('dashboard')}")
 
 
 def become_server(host: str, port: int, *words: str) -> NoReturn:
@@ -174,7 +176,7 @@ def listen(host: str, port: int) -> socket.socket:
 # --- watch, and `replay --show`.
 
 # Why there is no full screen, and what to do.
-WITHOUT_TEXTUAL = "plain; for keys and details: pip install 'coppice[watch]'; q quits"
+WITHOUT_TEXTUAL = "plain; for keys and details get textual, `coppice doctor` says how; q quits"
 WITHOUT_STDERR = "plain; for keys and details let standard error be the terminal, too; q quits"
 POLL_SECONDS, SHOW_POLL_SECONDS = 0.5, 0.1
 
@@ -185,8 +187,8 @@ class WatchCommand(OneRunCommand):
     doc_purpose = "show a run on a full screen as it goes; without a terminal, as it stands now"
     doc_description = (
         "With ITEM, such as RUN:d0.n0.i2, its details. Keys: j k g G / Enter Esc Tab p ? q. The run does not notice:"
-        " nothing is locked or written, unless p pauses it, which asks first. A full screen needs textual, which"
-        " `pip install 'coppice[watch]'` brings; without it the snapshot is redrawn in place until q or Ctrl-C."
+        " nothing is locked or written, unless p pauses it, which asks first. A full screen needs textual;"
+        " `coppice doctor` says how to get it. Without it the snapshot is redrawn in place until q or Ctrl-C."
     )
     cmd_options = (
         option("view", "the block to begin with, by its name, such as tree", "", "NAME"),
@@ -203,7 +205,7 @@ class WatchCommand(OneRunCommand):
             print_text("\n".join(snapshot_lines(feed, **place)))
             return 0
         steering = RunSteering(run) if plan.kind in kinds.STEER.kinds else None
-        return present(feed, place, POLL_SECONDS, steering=steering, is_linked=True)
+        return present(feed, place, POLL_SECONDS, steering=steering, is_linked=True, clock=time.time)
 
 
 def replay_show(run: str, params: Mapping[str, Any]) -> int:
@@ -279,10 +281,10 @@ def _is_tty(stream: TextIO | None) -> bool:
 def snapshot_lines(feed: Feed, item: str = "", view: str = "", filter: str = "") -> list[str]:  # noqa: A002 - its option
     """A run as it stands, or one block or item of it."""
     width = get_terminal_size((100, 24)).columns
-    projection = feed.now()
+    projection = count_on(feed.now(), time.time())
     projection = {**projection, "blocks": [_filtered(block, filter) for block in projection["blocks"]]}
     if not (item or view):
-        return snapshot(projection, width)
+        return snapshot(projection, width, now=time.time())
     blocks = feed.details(item) if item else [each for each in projection["blocks"] if each["name"] == view]
     if not blocks:
         names = [block["name"] for block in projection["blocks"]]
@@ -316,26 +318,37 @@ def present(
     steering: RunSteering | ShowSteering | None = None,
     is_linked: bool = False,
     is_over: Callable[[], bool] = lambda: False,
+    clock: Callable[[], float] | None = None,
 ) -> int:
-    """Show a feed until the user has seen enough.  `is_over`: nothing more comes, and a plain display may end."""
+    """Show a feed until the user has seen enough.  `is_over`: nothing more comes, and a plain display may end.
+
+    `clock`: by which times are counted on; none of a show, which has its own."""
     gc.enable()  # what is drawn is dropped again; commands that end soon do without
     unicode = terminal_look(sys.stdout.encoding, os.environ).unicode
     plain = WITHOUT_TEXTUAL if find_spec("textual") is None else "" if _is_tty(sys.stderr) else WITHOUT_STDERR
     if plain:
-        return redraw(feed, poll_seconds, unicode, is_over, plain)
+        return redraw(feed, poll_seconds, unicode, is_over, plain, clock)
     from pipeline.screens.terminal import WatchApp
 
-    app = WatchApp(feed, Place(**place), steering, is_linked, unicode, poll_seconds=poll_seconds)
+    app = WatchApp(feed, Place(**place), steering, is_linked, unicode, poll_seconds=poll_seconds, clock=clock)
     app.run(mouse=False)
     return app.return_code or 0
 
 
-def redraw(feed: Feed, poll_seconds: float, unicode: bool, is_over: Callable[[], bool], plain: str) -> int:
+def redraw(
+    feed: Feed,
+    poll_seconds: float,
+    unicode: bool,
+    is_over: Callable[[], bool],
+    plain: str,
+    clock: Callable[[], float] | None = None,
+) -> int:
     """Redraw the snapshot in place until q, Ctrl-C or the end of a show, whose last frame stays; `plain` says why."""
     projection, problem = feed.now(), ""
 
     def lines(width: int, height: int) -> list[ScreenLine]:
-        drawn = [*snapshot(projection, width - 1, height - 2, unicode), problem or plain]
+        now = clock() if clock else None
+        drawn = [*snapshot(projection, width - 1, height - 2, unicode, now), problem or plain]
         fitting = [cut_text(encodable(line, sys.stdout), width - 1) for line in drawn]
         return [ScreenLine(line, text_width(line)) for line in fitting]
 

@@ -82,13 +82,17 @@ class TargetState(NamedTuple):
 class Figure(NamedTuple):
     """A number of the top line.  `text` is all of it with its unit; `value` is for programs, None where there is none.
 
-    `better`: `higher` or `lower`, where one of them is; `note`: a few words below it."""
+    `better`: `higher` or `lower`, where one of them is; `note`: a few words below it.  Of what goes on, in seconds of
+    the epoch: `since`: the text is the time from there on; `until`: it is expected to end then.  Whoever draws and has
+    a clock counts both on."""
 
     name: str
     text: str
     value: float | None = None
     better: str = ""
     note: str = ""
+    since: float | None = None
+    until: float | None = None
 
 
 # --- Blocks, of which a projection and the details of an item are made.
@@ -103,12 +107,16 @@ class Text(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table.  `is_number`: its cells stand at the right."""
+    """A column of a table.  `is_number`: its cells stand at the right.
+
+    `is_since`: its cells are seconds of the epoch.  Whoever draws and has a clock shows how long ago that is, and
+    counts on; without a clock, the time."""
 
     title: str
     is_number: bool = False
     unit: str = ""
     better: str = ""
+    is_since: bool = False
 
 
 class Row(NamedTuple):
@@ -190,7 +198,8 @@ class Projection(NamedTuple):
 
 
 class RunningTarget(NamedTuple):
-    """A target that a build is making; `says`: the last line about its progress, if any."""
+    """A target that a build is making; `says`: what Coppice last told of its progress, if anything; what its command
+    prints is in its log."""
 
     name: str
     since: float

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -413,3 +414,24 @@ class Processes:
         if self._guard is not None and self._guard.stdin is not None:
             with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
                 self._guard.stdin.write(line)
+
+
+# --- What an extra needs.
+
+
+def install_command(extra: str) -> str:
+    """The command that brings what an extra needs into the Python that runs us.
+
+    Outside of a checkout it names the packages themselves: on PyPI our name is that of somebody else's package."""
+    from importlib.metadata import PackageNotFoundError, requires  # here: only messages need it
+
+    pip = f"{shlex.quote(sys.executable)} -m pip install"
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.path.exists(f"{root}/pyproject.toml"):
+        return f"{pip} -e {shlex.quote(f'{root}[{extra}]')}"
+    try:
+        found = [line.partition(";") for line in requires("coppice") or ()]
+    except PackageNotFoundError:  # the bare package on a path
+        return f"{pip} what the extra `{extra}` of pyproject.toml names"
+    marks = (f'extra == "{extra}"', f"extra == '{extra}'")
+    return f"{pip} {shlex.join(name.strip() for name, _, mark in found if any(each in mark for each in marks))}"

@@ -58,6 +58,7 @@ from pipeline.views.blocks import (
     facts_table,
     failure_table,
     file_block,
+    latest,
     own_name,
     run_state,
     running_figure,
@@ -109,10 +110,10 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     states = target_states(run, [each.name for each in targets], {each.name for each in moment.running})
     refused = _refused_rows(targets)
     rows = [*_search_rows([each for each in targets if each.stage == SEARCH], states, refused)]
-    state = run_state(moment, Counter(each.status for each in states.values()))
+    state = run_state(run, moment, Counter(each.status for each in states.values()))
     if state.word == EMPTY and any(each.summary for each in rows):
         state = RunState(STOPPED, "it has records, though no build of it is remembered")
-    at = max((each.at for each in states.values() if each.at), default=None)
+    at = latest((each.at for each in states.values()), state)
     comparison = _comparison(targets)
     is_current = bool(comparison) and _is_current(targets, states, rows)
     headline = comparison_headline(comparison) if comparison and is_current else _standing(rows)
@@ -257,7 +258,7 @@ def _blocks(
     if not comparison:
         yield from refused_block([(each.id or f"line {each.line}", each.why) for each in refused])
     yield from failure_table(run, states)
-    yield from build_blocks(run, moment.builds)
+    yield from build_blocks(run, moment)
 
 
 def _progress_table(rows: Sequence[SearchRow]) -> Table:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from pipeline.errors import cut_text
 from pipeline.machine.failures import lacking_room
-from pipeline.machine.process import BuildStopping, Exit, NotBegun, Processes
+from pipeline.machine.process import BuildStopping, Exit, NotBegun, Processes, install_command
 from pipeline.machine.redaction import redact_text
 from pipeline.models.complaints import (
     FAILED,
@@ -166,7 +166,7 @@ def ask_endpoint(backend: BackendKeys, question: Question, desk: CallContext) ->
     try:
         import_module("httpx")  # all of it: what it needs may be missing
     except ImportError:
-        what = f"backend {backend['backend']} needs the package httpx: pip install 'coppice[openai]'"
+        what = f"backend {backend['backend']} needs the package httpx: {install_command('openai')}"
         raise BackendUnavailable(f"{question.role}: {what}") from None
     secrets = {key_env: key} if key and key_env else {}
     given = {name: backend[name] for name in PASSED_ON if name in backend}

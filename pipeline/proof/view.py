@@ -82,6 +82,7 @@ from pipeline.views.blocks import (
     build_blocks,
     facts_table,
     failure_table,
+    latest,
     run_state,
     running_figure,
     running_table,
@@ -113,11 +114,11 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     states = target_states(run, [each.name for each in targets], {each.name for each in moment.running})
     known, state = (
         _knowledge(targets, states, moment),
-        run_state(moment, Counter(each.status for each in states.values())),
+        run_state(run, moment, Counter(each.status for each in states.values())),
     )
     if state.word == EMPTY and known.phase != NOTHING:
         state = RunState(STOPPED, "it has records, though no build of it is remembered")
-    at = max((each.at for each in states.values() if each.at), default=None)
+    at = latest((each.at for each in states.values()), state)
     numbers, blocks = [*_figures(run, known, moment)], [*_blocks(run, known, states, moment)]
     return Projection(run, "proof", _headline(known), state, numbers, MEANING, blocks, f"coppice watch {run}", at)
 
@@ -344,7 +345,7 @@ def _took(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
     for each in moment.running:
         if each.name == f"{run}:prove":
             seconds = max(0.0, moment.now - each.since)
-            yield Figure("the search takes", duration(seconds, 0), seconds, "lower", "so far")
+            yield Figure("the search takes", duration(seconds, 0), seconds, "lower", "so far", each.since)
 
 
 def _blocks(run: str, known: Knowledge, states: Mapping[str, TargetState], moment: Moment) -> Iterator[Block]:
@@ -360,7 +361,7 @@ def _blocks(run: str, known: Knowledge, states: Mapping[str, TargetState], momen
     yield from failure_table(run, states)
     if known.results:
         yield facts_block(known.results)
-    yield from build_blocks(run, moment.builds)
+    yield from build_blocks(run, moment)
 
 
 # --- One goal, or one target.

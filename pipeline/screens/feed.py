@@ -92,6 +92,15 @@ class RunFeed:
         self._name_files(self.last["blocks"])
         return self.last
 
+    def state(self) -> Json:
+        """How the run stands, alone; projected anew when something has changed, and nothing else of it is kept."""
+        with readable(self.run):
+            is_same = self._looked is not None and self._look() == self._looked
+        if not is_same or self._problem:
+            self.last = {"state": self.now()["state"]}
+        state: Json = self.last["state"]
+        return state
+
     def poll(self) -> Json:
         """Tell what has changed since the last time; it costs a stat a file when nothing has.
 
@@ -203,6 +212,7 @@ def _no_run(run: str) -> str:
 # --- Of the whole project.
 
 _KINDS: dict[str, tuple[int, str]] = {}
+_FEEDS: dict[str, RunFeed] = {}  # of the list, of which nothing but their states is kept
 
 
 def run_list() -> list[Json]:
@@ -212,7 +222,7 @@ def run_list() -> list[Json]:
 
 def _run_row(run: str, spec: str) -> Json:
     row: Json = {"run": run, "spec": spec, "kind": None, "problem": ""}
-    row |= {"building": False, "paused": False, "last": None}
+    row |= {"building": False, "paused": False, "last": None, "state": None}
     try:
         if _KINDS.get(spec, (0, ""))[0] != signature(spec):
             _KINDS[spec] = signature(spec), kinds.kind_of(project.parse_spec(spec))
@@ -222,6 +232,10 @@ def _run_row(run: str, spec: str) -> Json:
         row |= {"building": moment.is_building, "paused": moment.pause is not None}
         fields = ("number", "at", "seconds", "stopped", "counts")
         row["last"] = {name: getattr(builds[-1], name) for name in fields} if builds else None
+        if row["kind"] in kinds.VIEW.kinds:
+            if run not in _FEEDS:
+                _FEEDS[run] = RunFeed(run)
+            row["state"] = _FEEDS[run].state()
     except SpecError as error:
         row["problem"] = str(error)
     return row

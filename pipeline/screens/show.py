@@ -249,7 +249,7 @@ class RecordedFeed:
         from pipeline.views.pages.document import content_policy, live_document  # here: a terminal needs none
 
         sources = page_sources()
-        page = live_document(sources, projection, f"/api/runs/{self.show.run}", ())
+        page = live_document(sources, projection, f"/api/runs/{self.show.run}", (), has_clock=False)
         return page, content_policy(sources, is_live=True)
 
     @property

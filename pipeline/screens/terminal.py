@@ -24,7 +24,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from pipeline.core.projection import STATUSES, Json, apply_delta
+from pipeline.core.projection import LIVE, PAUSED, STATUSES, Json, apply_delta
 from pipeline.errors import SpecError
 from pipeline.screens.show import Feed, Steering
 from pipeline.views.lines import cell_text, cut_text, wrap_text
@@ -35,6 +35,7 @@ from pipeline.views.snapshot import (
     TableLayout,
     ascii_signs,
     block_lines,
+    count_on,
     filtered_rows,
     head_lines,
     is_log,
@@ -55,17 +56,12 @@ LEAST_HEIGHT = 16  # of a terminal, from which on there are panes beside the bod
 MEASURED_ROWS = 200  # at each end of a table, by which the widths of its columns are chosen
 FOOTER = "j k g G move · Enter details · Tab next view · / filter · ? keys · q quit"
 KEYS = [
-    ("j k, down up", "the next row or line, the one before"),
-    ("g G, Home End", "the first, the last"),
-    ("Ctrl-D Ctrl-U, Page keys", "a page on, a page back; Space: on"),
-    ("Enter", "details of the row"),
-    ("Tab, Shift-Tab", "the next view, or the one before"),
-    ("/", "only rows with a text or status; Enter keeps it"),
-    ("Esc", "back to the table; without the filter; first view"),
-    ("p", "pause the run or let it go on; asks first"),
-    ("?", "these keys"),
-    ("q, Ctrl-C", "quit; the run does not notice"),
-]
+    ("j k, down up", "the next row or line, the one before"), ("g G, Home End", "the first, the last"),
+    ("Ctrl-D Ctrl-U, Page keys", "a page on, a page back; Space: on"), ("Enter", "details of the row"),
+    ("Tab, Shift-Tab", "the next view, or the one before"), ("/", "only rows with a text or status; Enter keeps it"),
+    ("Esc", "back to the table; without the filter; first view"), ("p", "pause the run or let it go on; asks first"),
+    ("?", "these keys"), ("q, Ctrl-C", "quit; the run does not notice"),
+]  # fmt: skip
 
 
 class Pane(Widget):
@@ -128,7 +124,7 @@ class Body(NamedTuple):
 class WatchApp(App[None]):
     """Screen of one run.  `is_linked`: its head is the command with the place on it; of a show it is the show's.
 
-    `poll_seconds`: how often the feed is asked; 0: only when `step` is called."""
+    `poll_seconds`: how often the feed is asked; 0: only when `step` is called.  `clock`: counts on; none of a show."""
 
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = ""
@@ -155,15 +151,16 @@ class WatchApp(App[None]):
         is_linked: bool = True,
         unicode: bool = True,
         poll_seconds: float = POLL_SECONDS,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self.feed, self.place, self.steering = feed, place, steering
         self.is_linked, self.is_unicode, self.poll_seconds = is_linked, unicode, poll_seconds
+        self.clock, self._counted, self.helps = clock, 0, False
         self.projection: Json = {}
         self.details: list[Json] = []
-        self.selected = place.item  # the item of the selected row
-        self.row = 0  # its place among those that are shown
+        self.selected, self.row = place.item, 0  # the item of the selected row, its place among those that are shown
         self.helps = False
         self.question = self.remark = self.problem = ""
         self._layouts: dict[str, tuple[Any, TableLayout]] = {}
@@ -218,6 +215,8 @@ class WatchApp(App[None]):
             if self.place.item:
                 await self._read_details()
             self.draw()
+        elif self.clock and self.projection["state"]["word"] in (LIVE, PAUSED) and int(self.clock()) != self._counted:
+            self.draw_times()
 
     async def _read_details(self) -> None:
         item = self.place.item
@@ -234,32 +233,35 @@ class WatchApp(App[None]):
         """Draw all panes by what is there now."""
         if not self.projection:
             return
-        width, height = self.size
-        command = watch_command(self.projection["run"], self.place) if self.is_linked else ""
-        head = head_lines(self.projection, width, command=command)[: max(1, height // 2 - 1)]
-        self._pane("head").show([(BOLD if at == 0 else PLAIN, line) for at, line in enumerate(head)])
-        is_whole = height >= LEAST_HEIGHT and not (self.place.item or self.helps)
-        self._pane("running").show(self._running_lines(width, height) if is_whole else [])
-        self._pane("log").show(self._log_lines(width, height) if is_whole else [])
-        self._pane("keys").show([self._keys_line(width)])
+        self.draw_times()
+        self._pane("keys").show([self._keys_line(width := self.size.width)])
         shown = self._body(width)
-        heads = [(BOLD, cut_text(shown.heads, width))] if shown.heads else []
+        heads = [(BOLD, cut_text(shown.heads, width))] * bool(shown.heads)
         self._pane("title").show([(DIM, title_line(shown.title, width)), *heads])
         self._pane("body").show_some(shown.length, shown.line_at, self.row if shown.rows else -1)
+
+    def draw_times(self) -> None:
+        """Draw the head and, where there is room for panes beside the body, what runs and the log."""
+        width, height = self.size
+        now = self.clock() if self.clock else None
+        self._counted = int(now or 0)
+        going = [block for block in self.projection["blocks"] if block["name"] == RUNNING and block.get("rows")]
+        shown = count_on({**self.projection, "blocks": going}, now)
+        command = watch_command(self.projection["run"], self.place) if self.is_linked else ""
+        head = head_lines(shown, width, command=command)[: max(1, height // 2 - 1)]
+        self._pane("head").show([(BOLD if at == 0 else PLAIN, line) for at, line in enumerate(head)])
+        lines = (line for block in shown["blocks"] for line in block_lines(block, width, 2 + max(1, height // 8)))
+        is_whole = height >= LEAST_HEIGHT and not (self.place.item or self.helps)
+        self._pane("running").show(styled(lines) if is_whole else [])
+        logs = [each for each in self.projection["blocks"] if is_log(each)][:1]
+        ends = (line for block in logs for line in block_lines(block, width, 1 + max(2, height // 7)))
+        self._pane("log").show(styled(ends) if is_whole else [])
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.draw)  # once the panes have their new sizes
 
     def _pane(self, name: str) -> Pane:
         return self.query_one(f"#{name}", Pane)
-
-    def _running_lines(self, width: int, height: int) -> list[Line]:
-        blocks = [each for each in self.projection["blocks"] if each["name"] == RUNNING and each.get("rows")]
-        return styled(line for block in blocks for line in block_lines(block, width, 2 + max(1, height // 8)))
-
-    def _log_lines(self, width: int, height: int) -> list[Line]:
-        blocks = [each for each in self.projection["blocks"] if is_log(each)]
-        return styled(line for block in blocks[:1] for line in block_lines(block, width, 1 + max(2, height // 7)))
 
     def _keys_line(self, width: int) -> Line:
         if self.question:

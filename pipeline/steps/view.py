@@ -38,8 +38,10 @@ from pipeline.views.blocks import (
     build_blocks,
     failure_table,
     last_ended,
+    latest,
     made_count,
     own_name,
+    own_seconds,
     run_state,
     running_figure,
     running_table,
@@ -59,8 +61,8 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     running = {each.name for each in moment.running}
     states = target_states(run, [each.name for each in targets], running)
     counts = Counter(each.status for each in states.values())
-    state, last = run_state(moment, counts), last_ended(moment.builds)
-    at = max((each.at for each in states.values() if each.at), default=None)
+    state, last = run_state(run, moment, counts), last_ended(moment.builds)
+    at = latest((each.at for each in states.values()), state)
     numbers = [*_figures(counts, states, moment, last)]
     headline = f"{made_count(counts)} of {target_count(len(targets))} made: {state.why}."
     blocks = [*_blocks(run, targets, states, moment)]
@@ -82,7 +84,8 @@ def _figures(
     yield Figure("failed", str(failed), failed, "lower")
     yield from running_figure(moment)
     if last and last.seconds is not None:
-        yield Figure("last build", duration(last.seconds), last.seconds, "lower", count_words(last.counts))
+        took = own_seconds(last) or 0.0
+        yield Figure("last build", duration(took), took, "lower", count_words(last.counts))
     saved = sum(each.saved for each in moment.builds)
     if saved:
         note = f"by {plural(len(moment.builds), 'build')}, which recalled instead of running"
@@ -108,7 +111,7 @@ def _blocks(
     yield _target_table(targets, states)
     yield from failure_table(run, states)
     yield _graph_picture(run, targets, states)
-    yield from build_blocks(run, moment.builds)
+    yield from build_blocks(run, moment)
 
 
 def _target_table(targets: Sequence[Target], states: Mapping[str, TargetState]) -> Table:

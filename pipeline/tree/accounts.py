@@ -135,7 +135,8 @@ class Explanation:
 
     def _checks(self, own: Evaluation) -> Iterator[CheckExplanation]:
         yield from self.steps()
-        yield from explain_gate(own, scoring_rules(self._score.recipe["params"]))
+        is_reviewed = os.path.exists(self.at.of_eval(self.slot, "review_round_1.md"))
+        yield from explain_gate(own, scoring_rules(self._score.recipe["params"]), is_reviewed)
         if self._depth and self.promotion:
             yield from explain_ranking(own, self._depth, self.promotion.recipe["params"]["beam_width"])
 

@@ -340,8 +340,10 @@ def _node_blocks(manifest: Manifest, place: NodePlace) -> Iterator[Block]:
     rows = [Row([what, clip_text(text, 1000)]) for what, text in facts.items() if text]
     yield Table("facts", "Where it lies", "", [Column("what"), Column("value")], rows)
     git = f"git -C runs/{run}/repo.git"
-    commands = [f"cd {node['worktree_path']}", f"{git} diff {root['commit'][:12]} {node['commit'][:12]}"]
-    yield Code("commands", "Commands", "\n".join([*commands, f"coppice branches {run}"]))
+    is_start = root["commit"] == node["commit"]
+    diff = [] if is_start else [f"{git} diff {root['commit'][:12]} {node['commit'][:12]}"]
+    commands = [f"cd {node['worktree_path']}", *diff, f"coppice branches {run}"]
+    yield Code("commands", "Commands", "\n".join(commands))
 
 
 def _tried(manifest: Manifest, name: str) -> Table:

@@ -41,6 +41,10 @@ from pipeline.views.pages.charts import ChartRow, rows_chart
 from pipeline.views.pages.drawing import number_scale
 
 BLANK = "-"
+SAYS = (
+    "`says` is what Coppice last told of it, such as how many are proved, or what it waits for; `-`: nothing. What its "
+    "command prints is in its log."
+)
 MOST_SPANS, MOST_BUILDS, MOST_FILES, LOG_BYTES = 30, 20, 40, 8000
 
 
@@ -57,7 +61,7 @@ def made_count(counts: Mapping[str, int]) -> int:
     return counts.get(TARGET_MADE, 0) + counts.get(TARGET_RECALLED, 0)
 
 
-def run_state(moment: Moment, counts: Mapping[str, int]) -> RunState:
+def run_state(run: str, moment: Moment, counts: Mapping[str, int]) -> RunState:
     """How a run stands, by its builds and by how many of its targets stand how."""
     last = moment.builds[-1] if moment.builds else None
     if moment.pause:
@@ -66,35 +70,46 @@ def run_state(moment: Moment, counts: Mapping[str, int]) -> RunState:
         working = f"{target_count(len(moment.running))} at work" if moment.running else RUN_STATES[LIVE]
         return RunState(LIVE, working, last.at if last and last.seconds is None else None)
     if last and last.seconds is None:
-        return RunState(KILLED, RUN_STATES[KILLED], last.at)
+        return RunState(KILLED, f"{RUN_STATES[KILLED]}; `coppice {run}` goes on where it was", last.at)
     since = last.at + (last.seconds or 0.0) if last else None
     if failed := counts.get(TARGET_FAILED, 0):
         return RunState(FAILED_RUN, f"{plural(failed, 'target')} failed", since)
     if not last and not made_count(counts):
         return RunState(EMPTY, RUN_STATES[EMPTY])
-    if counts.get(TARGET_OPEN, 0) or counts.get(TARGET_WAITS, 0):
-        stopped = f": {last.stopped}" if last and last.stopped else ""
-        return RunState(STOPPED, f"{RUN_STATES[STOPPED]}{stopped}", since)
+    if left := counts.get(TARGET_OPEN, 0) + counts.get(TARGET_WAITS, 0):
+        why = f"{RUN_STATES[STOPPED]}: {last.stopped}; `coppice {run}` goes on" if last and last.stopped else ""
+        asked = f"{plural(left, 'target')} that no build was asked for: `coppice {run}` makes all of it"
+        return RunState(STOPPED, why or f"no build goes on; {asked}", since)
     return RunState(DONE, RUN_STATES[DONE], since)
 
 
 def running_figure(moment: Moment) -> Iterator[Figure]:
     if moment.is_building:
-        left = "" if moment.left is None else f"about {duration(moment.left, 0)} left"
-        yield Figure("running", str(len(moment.running)), len(moment.running), note=left)
+        until = expected_end(moment)
+        yield Figure("running", str(len(moment.running)), len(moment.running), until=until)
+
+
+def expected_end(moment: Moment) -> float | None:
+    return None if moment.left is None else round(moment.now + moment.left, 1)
+
+
+def since_cell(at: float | None) -> str:
+    """A cell of a column that is `is_since`."""
+    return BLANK if at is None else f"{at:.3f}"
 
 
 def running_table(moment: Moment) -> Table:
     rows = [
         Row(
-            [own_name(each.name), duration(moment.now - each.since, 0), each.says or BLANK],
+            [own_name(each.name), since_cell(each.since), each.says or BLANK],
             each.name,
             "running",
         )
         for each in moment.running
     ]
-    sentence = f"{target_count(len(rows))} at work."
-    return Table("running", "Running", sentence, [Column("target"), Column("since", True), Column("says")], rows)
+    sentence = f"{target_count(len(rows))} at work. {SAYS}"
+    columns = [Column("target"), Column("since", True, is_since=True), Column("says")]
+    return Table("running", "Running", sentence, columns, rows)
 
 
 def failure_table(run: str, states: Mapping[str, TargetState]) -> Iterator[Table]:
@@ -115,7 +130,7 @@ def target_blocks(
     """Details of a target.  `words`: as its kind describes it; `folder`: where the records of its run lie."""
     facts = {"state": state.status, "stage": target.stage, "line of the spec": str(target.line or BLANK)}
     if state.failure:
-        facts |= {"why": clean_text(state.failure.why), "exit": str(state.failure.exit)}
+        facts |= {"why": clean_text(state.failure.why), "exit": str(state.failure.exit or BLANK)}
     if record := state.receipt or state.failure:
         facts |= {"took": duration(record.end - record.start), "ended": time_text(record.end)}
         facts["attempts"] = str(record.attempts)
@@ -144,14 +159,30 @@ def _files_table(name: str, title: str, paths: Iterable[str], contents: Mapping[
     return Table(name, title, sentence, [Column("path"), Column("sha256, as recorded")], rows)
 
 
+def latest(ends: Iterable[float | None], state: RunState) -> float | None:
+    """The time of what is shown: the last that anything is known of, such as how long it has stood like that."""
+    return max((at for at in (*ends, state.since) if at), default=None)
+
+
+def own_seconds(build: PastBuild) -> float | None:
+    """Seconds from the first start to the last end of a run's targets: a build may have made those of other runs, too.
+
+    None of one without an end."""
+    if build.seconds is None or not build.targets:
+        return build.seconds
+    began = min(each.start for each in build.targets)
+    return max(each.start + each.seconds for each in build.targets) - began
+
+
 def last_ended(builds: Sequence[PastBuild]) -> PastBuild | None:
     return next((each for each in reversed(builds) if each.seconds is not None), None)
 
 
-def build_blocks(run: str, builds: Sequence[PastBuild]) -> Iterator[Block]:
-    """The past builds of a run; of the last that has ended, what it waited for and what took long."""
+def build_blocks(run: str, moment: Moment) -> Iterator[Block]:
+    """The builds of a run; of the last that has ended, what it waited for and what took long."""
+    builds = moment.builds
     if builds:
-        rows = [_build_row(each) for each in reversed(builds[-MOST_BUILDS:])]
+        rows = [_build_row(each, moment.is_building and each is builds[-1]) for each in reversed(builds[-MOST_BUILDS:])]
         columns = [Column("build", True), Column("began"), Column("took", True), Column("did"), Column("saved", True)]
         sentence = f"The last {plural(len(rows), 'build')} of {len(builds)}."
         yield Table("builds", "Builds", sentence, columns, rows)
@@ -159,9 +190,12 @@ def build_blocks(run: str, builds: Sequence[PastBuild]) -> Iterator[Block]:
         yield _spans(run, last)
 
 
-def _build_row(build: PastBuild) -> Row:
-    took = duration(build.seconds) if build.seconds is not None else BLANK
-    did = count_words(build.counts) or ("no end is recorded" if build.seconds is None else "nothing")
+def _build_row(build: PastBuild, goes_on: bool) -> Row:
+    """Row of a build, with the time that its targets of this run took.  `goes_on`: it may have no end yet."""
+    seconds = own_seconds(build)
+    took = duration(seconds) if seconds is not None else BLANK
+    endless = "goes on" if goes_on else "killed: no end is recorded"
+    did = count_words(build.counts) or (endless if build.seconds is None else "nothing")
     did += f"; stopped: {build.stopped}" if build.stopped else ""
     saved = duration(build.saved) if build.saved else BLANK
     return Row([str(build.number), time_text(build.at), took, did, saved])
@@ -186,7 +220,7 @@ def _spans(run: str, build: PastBuild) -> Picture:
         for each in shown
     ]
     waited = sum(build.places.values())
-    places = f"; {duration(waited)} of that was waiting for a place" if waited else ""
+    places = f"; of these, targets waited {duration(waited)} in sum for a place" if waited else ""
     sentence = (
         f"Build {build.number} took {duration(build.seconds or 0.0)}. Marked * are the targets that waited for each "
         f"other until its end, the critical path{places}; the others are the slowest."

@@ -51,8 +51,13 @@ def watch_command(run: str, place: Place) -> str:
     return shlex.join(words)
 
 
-def snapshot(projection: Json, width: int, height: int | None = None, unicode: bool = True) -> list[str]:
-    """A run in lines of at most `width` columns; without a height all blocks, of long tables their beginnings."""
+def snapshot(
+    projection: Json, width: int, height: int | None = None, unicode: bool = True, now: float | None = None
+) -> list[str]:
+    """A run in lines of at most `width` columns; without a height all blocks, of long tables their beginnings.
+
+    `now`: the clock, of a run that goes on and not of a recorded one."""
+    projection = count_on(projection, now)
     head = head_lines(projection, width, bounded=height is not None)
     blocks = projection["blocks"]
     if height is None:
@@ -66,6 +71,45 @@ def snapshot(projection: Json, width: int, height: int | None = None, unicode: b
 
 def ascii_signs(line: str, unicode: bool) -> str:
     return line if unicode else line.translate(_ASCII)
+
+
+# --- Times that go on.
+
+
+def count_on(projection: Json, now: float | None) -> Json:
+    """A projection whose times that go on are texts: how long it is by the clock; without one, the times themselves."""
+    figures = [_counted_figure(figure, now) for figure in projection["figures"]]
+    blocks = [_counted_table(block, now) if block["is"] == "table" else block for block in projection["blocks"]]
+    return {**projection, "figures": figures, "blocks": blocks, "now": now}
+
+
+def _counted_figure(figure: Json, now: float | None) -> Json:
+    since, until = figure.get("since"), figure.get("until")  # a recording of before has neither
+    text, note = figure["text"], figure["note"]
+    if since is not None and now is not None:
+        text = duration(now - since, 0)
+    if until is not None:
+        left = f"about {duration(until - now, 0)} left" if now is not None else f"until about {time_text(until)}"
+        note = ", ".join(filter(None, [note, left]))
+    return {**figure, "text": text, "note": note, "since": None, "until": None}
+
+
+def _counted_table(table: Json, now: float | None) -> Json:
+    places = {at for at, column in enumerate(table["columns"]) if column.get("is_since")}
+    if not places:
+        return table
+    columns = [{**column, "is_since": False} for column in table["columns"]]
+    rows = [
+        {**row, "cells": [since_text(cell, now) if at in places else cell for at, cell in enumerate(row["cells"])]}
+        for row in table["rows"]
+    ]
+    return {**table, "columns": columns, "rows": rows}
+
+
+def since_text(cell: str, now: float | None) -> str:
+    if cell == MISSING:
+        return cell
+    return time_text(float(cell)) if now is None else duration(now - float(cell), 0)
 
 
 # --- The head: what it is, how it stands, the figures.
@@ -87,8 +131,8 @@ def head_lines(projection: Json, width: int, bounded: bool = True, command: str 
 
 def state_text(projection: Json) -> str:
     """The state, and since when: for a run that goes how long, for another the day and hour."""
-    state = projection["state"]
-    since, at = state["since"], projection["at"]
+    state, now = projection["state"], projection.get("now")
+    since, at = state["since"], projection["at"] if now is None else now
     words = [f"{STATE_SIGNS.get(state['word'], '')} {cell_text(state['word'])}".strip()]
     if since is not None and state["word"] not in (LIVE, PAUSED):
         words.append(f"since {time_text(since)}")

@@ -289,6 +289,7 @@ def test_the_list_of_runs_tells_of_each_its_last_build() -> None:
     [row] = run_list()
     assert (row["run"], row["kind"], row["building"], row["problem"]) == ("x", "tree", False, "")
     assert row["last"]["number"] == 1
+    assert row["state"] == RunFeed("x").now()["state"] == run_list()[0]["state"]
     assert ledger_stats() == {"ledgers": []}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from kit.watching import Feed, going, hostile, huge, json_of
+from kit.watching import BEGIN, Feed, going, hostile, huge, json_of
 
 from pipeline.core.projection import Json, Projection
 from pipeline.errors import SpecError
@@ -57,9 +57,15 @@ class Seen:
 
 
 def on_screen(
-    feed: Any, act: Act, width: int = 80, height: int = 24, place: Place | None = None, steering: Any = None
+    feed: Any,
+    act: Act,
+    width: int = 80,
+    height: int = 24,
+    place: Place | None = None,
+    steering: Any = None,
+    clock: Callable[[], float] | None = None,
 ) -> WatchApp:
-    app = WatchApp(feed, place or Place(), steering, poll_seconds=0)
+    app = WatchApp(feed, place or Place(), steering, poll_seconds=0, clock=clock)
 
     async def run() -> None:
         async with app.run_test(size=(width, height)) as pilot:
@@ -84,6 +90,18 @@ def test_at_80_by_24_it_has_the_command_the_figures_what_runs_the_tree_the_log_a
         assert seen.row.startswith("d0.n0 ")
 
     on_screen(Feed(going()), act)
+
+
+def test_times_go_on_though_nothing_else_changes() -> None:
+    times = [BEGIN + 6]
+
+    async def act(seen: Seen) -> None:
+        assert seen.head.endswith("live for 6 s")
+        times[0] += 3
+        await seen.step()
+        assert seen.head.endswith("live for 9 s")
+
+    on_screen(Feed(going()), act, clock=lambda: times[0])
 
 
 def test_keys_move_the_selected_row_and_not_beyond_the_ends() -> None:

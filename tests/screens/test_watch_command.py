@@ -230,7 +230,7 @@ def test_a_signal_ends_the_full_screen_and_leaves_the_terminal_in_order(start: S
 def test_without_textual_the_snapshot_is_redrawn_and_says_so(start: Start, keys: str, code: int) -> None:
     terminal = start("watch", "x", command=WITHOUT_TEXTUAL)
     before = modes(terminal)
-    seen = terminal.wait_for("pip install 'coppice[watch]'")
+    seen = terminal.wait_for("get textual, `coppice doctor` says how")
     assert "coppice watch x" in seen
     assert "── Nodes and ideas" in seen
     if keys:

@@ -9,9 +9,11 @@ from kit.project import Project
 
 from pipeline.build import project as projects
 from pipeline.build.history import past_builds
+from pipeline.core.outcome import PastBuild, TargetTime
 from pipeline.core.projection import Moment, Projection, RunningTarget, as_json
 from pipeline.errors import SpecError
 from pipeline.steps import view
+from pipeline.views.blocks import latest, own_seconds, run_state
 
 SPEC = """\
 kind: steps
@@ -99,13 +101,25 @@ def test_a_build_without_an_end_is_killed_unless_somebody_works_on_it(project: P
     history = project.root / "runs/demo/.coppice/builds"
     history.write_bytes(b"".join(line for line in history.read_bytes().splitlines(True) if b'"begin"' in line))
     assert seen(project).state.word == "killed"
+    assert "`coppice demo` goes on" in seen(project).state.why
+    assert [row.cells[3] for row in rows(seen(project), "builds")] == ["killed: no end is recorded"]
     running = (RunningTarget("demo:last", 10.0**9 - 5, "half of it"),)
     live = seen(project, is_building=True, running=running, left=3.0)
     assert live.state.word == "live"
-    assert [[*row.cells] for row in rows(live, "running")] == [["last", "5 s", "half of it"]]
+    assert [row.cells[3] for row in rows(live, "builds")] == ["goes on"]
+    assert [[*row.cells] for row in rows(live, "running")] == [["last", "999999995.000", "half of it"]]
     assert rows(live, "targets")[-1].status == "running"
     paused = {"event": "paused", "at": 5.0}
     assert seen(project, is_building=True, pause=paused).state.word == "paused"
+
+
+def test_a_part_that_another_run_wanted_is_told_as_such_with_its_own_time() -> None:
+    times = [TargetTime("a", "built", 40.0, 2.0), TargetTime("b", "built", 43.0, 1.0)]
+    moment = Moment(builds=[PastBuild(1, 1e9, 49.8, targets=times)])
+    assert own_seconds(moment.builds[0]) == 4.0
+    state = run_state("demo", moment, {"done": 2, "open": 3})
+    assert state.why == "no build goes on; 3 targets that no build was asked for: `coppice demo` makes all of it"
+    assert latest([1e9 + 44, None], state) == state.since == 1e9 + 49.8
 
 
 def test_every_row_that_names_an_item_opens_it_and_no_other_does(project: Project) -> None:

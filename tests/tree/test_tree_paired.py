@@ -52,7 +52,7 @@ def test_only_what_chance_does_not_explain_is_promoted(project: Project) -> None
     }
     assert found.why("d0.n0.i0") == "d1.n0"
     estimate = found.summary("d0.n0.i0")["scoring_summary"]["root_recommendation"]["evidence"]["estimate"]
-    best = f"Best: **d1.n0**, gain 11.17 -> 13.02 (+1.856), estimate {estimate:+.4f} against the root."
+    best = f"Best: **d1.n0**, gain 11.17 -> 13.02 (+1.856), estimated gain {estimate:+.4f} against the root."
     assert best in found.project.read("runs/x/TREE_SUMMARY.md")
     summary = found.summary("d0.n0.i0")
     assert (summary["rows_used"], summary["rows_expected"]) == (3 * BLOCKS, 3 * BLOCKS)

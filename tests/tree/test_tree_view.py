@@ -28,6 +28,8 @@ from pipeline.machine.lock import is_locked
 from pipeline.screens.feed import page_sources
 from pipeline.store.steering import SteeringLog
 from pipeline.tree import view
+from pipeline.tree.report.figures import best_path
+from pipeline.tree.report.happenings import folded_lines
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.projection import projection_of
@@ -179,17 +181,65 @@ def test_a_dead_run_is_not_live_and_nothing_of_it_runs(every: dict[str, Seen], l
     assert figure(live, "running")["value"] == len(block(live, "running")["rows"]) > 0
 
 
+def test_of_a_build_that_is_gone_nothing_runs_or_is_next_and_the_way_on_is_said(every: dict[str, Seen]) -> None:
+    for name in ("killed", "stopped", "out"):
+        shown = every[name].json
+        cells = [row["cells"][2] for row in tree_rows(shown).values()]
+        assert not {"running", "queued"} & {*cells, *(row["status"] for row in tree_rows(shown).values())}, name
+        assert "`coppice x` goes on" in shown["state"]["why"], name
+    assert "not begun" in [row["cells"][2] for row in tree_rows(every["killed"].json).values()]
+    assert "over 1 evaluation" in block(every["killed"].json, "stair")["sentence"]
+    nothing = {**every["killed"].manifest, "evaluations": {}}
+    assert "over 0 evaluations" in block(as_json(projection_of(nothing, Moment())), "stair")["sentence"]
+
+
+def test_a_node_on_which_nothing_was_tried_is_not_open_and_says_why_and_the_best_one_is_marked(done: Seen) -> None:
+    manifest = deepcopy(done.manifest)
+    slots = [each for each in manifest["evaluations"].values() if each["parent_node_id"] == "d1.n0"]
+    assert slots
+    for each in slots:
+        each |= {"empty": "no idea", "empty_why": "the role gave none", "decision": None}
+    rows = tree_rows(as_json(projection_of(manifest, Moment())))
+    assert manifest["nodes"]["d1.n0"]["status"] == "expanded"
+    assert rows["d1.n0"]["status"] == "done"
+    assert "nothing was tried on it" in rows["d1.n0"]["cells"][2]
+    why = f"{len(slots)} no idea (the role gave none)"
+    assert why in rows["d1.n0"]["cells"][7]
+    shown = as_json(projection_of(manifest, Moment()))
+    assert why in [part for row in block(shown, "depths")["rows"] for part in row["cells"][-1].split("; ")]
+    assert why in summary_text(manifest)
+    assert [item for item, row in rows.items() if row["cells"][2].startswith("best")] == [best_path(manifest)[-1]]
+
+
+def test_refused_is_counted_beside_what_it_is_counted_as(done: Seen) -> None:
+    manifest = deepcopy(done.manifest)
+    shown = as_json(projection_of(manifest, Moment()))
+    refused = [row for row in tree_rows(shown).values() if row["status"] == "refused"]
+    told = re.findall(r"\((\d+) of them refused\)", figure(shown, "evaluations")["note"])
+    assert sum(map(int, told)) == len(refused)
+
+
+def test_repeats_of_what_goes_on_are_one_line() -> None:
+    def event(name: str, at: float, **more: Any) -> dict[str, Any]:
+        return {"event": name, "at": at, "eval_id": "d0.n0.i0", **more}
+
+    works = [event("working", 1e9 + at, stage="sweep") for at in range(100)]
+    lines = folded_lines([event("queued", 1e9), *works, event("completed", 2e9)])
+    assert len(lines) == 3
+    assert lines[1].endswith("working: sweep (100 times, last at 2001-09-09 01:48:19 UTC)")
+
+
 def test_what_a_build_says_that_it_works_on_is_shown_as_it_says(done: Seen) -> None:
     half = manifest_at(done.manifest, done.manifest["events"][9]["at"])
     at_work = [RunningTarget("x:d0.n0.i0.sweep", 1e9, "row 3 of 9"), RunningTarget("x:root", 1e9)]
     shown = as_json(projection_of(half, Moment(True, None, 2e9, at_work, 90.0)))
     rows = block(shown, "running")["rows"]
     assert [row["cells"] for row in rows] == [
-        ["d0.n0.i0.sweep", "Raise a.", "2001-09-09 01:46:40 UTC", "row 3 of 9"],
-        ["root", "-", "2001-09-09 01:46:40 UTC", "-"],
+        ["d0.n0.i0.sweep", "Raise a.", "1000000000.000", "row 3 of 9"],
+        ["root", "-", "1000000000.000", "-"],
     ]
     assert [row["item"] for row in rows] == ["d0.n0.i0", ""]
-    assert figure(shown, "time")["note"] == "about 1 min 30 s left"
+    assert figure(shown, "time")["until"] == 2e9 + 90
 
 
 def test_an_outage_waits_and_is_no_failure(done: Seen) -> None:
@@ -370,6 +420,16 @@ def test_a_metric_of_which_less_is_better_keeps_its_direction(done: Seen) -> Non
     shown = as_json(projection_of(manifest, Moment()))
     assert figure(shown, "best")["better"] == "lower"
     assert "lower is better" in block(shown, "stair")["sentence"]
+    plus_is_better = {name: row["cells"] for name, row in tree_rows(shown).items() if name in manifest["evaluations"]}
+    measured = [cells for cells in plus_is_better.values() if " -> " in cells[3]]
+    assert measured
+    for cells in measured:
+        before, after = map(float, cells[3].split(" -> "))
+        assert float(cells[4]) == pytest.approx(before - after, abs=0.01)
+    best = cells_of_summary(section(summary_text(manifest), "Best path"))
+    for name, cells in best.items():
+        if name in manifest["nodes"] and cells[5] != "-":
+            assert cells[5] == tree_rows(shown)[name]["cells"][4]  # in all
 
 
 # --- The manifest that it is made of.

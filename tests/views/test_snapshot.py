@@ -7,7 +7,7 @@ from math import nan
 import pytest
 from kit.watching import HOSTILE, empty, going, heat, hostile, huge, json_of
 
-from pipeline.core.projection import Code, Column, Json, Projection, Row, Table, as_json
+from pipeline.core.projection import Code, Column, Figure, Json, Projection, Row, Table, as_json
 from pipeline.views.lines import cell_text, cut_text, text_width, wrap_text
 from pipeline.views.snapshot import block_lines, snapshot
 
@@ -99,6 +99,24 @@ def test_a_run_that_does_not_go_says_since_when_it_stands_and_not_how_long() -> 
     first = snapshot(json_of(going("killed")), 80)[0]
     assert " killed since 2023-11-1" in first
     assert " for " not in first
+
+
+def test_what_goes_on_is_counted_by_the_clock_and_without_one_its_times_are_shown() -> None:
+    columns = [Column("target"), Column("since", True, is_since=True)]
+    running = Table("running", "Running", "", columns, [Row(["one", "1700000000.000"]), Row(["two", "-"])])
+    takes = Figure("time", "3 s", 3.0, note="so far", since=1.7e9, until=1.7e9 + 100)
+    run = json_of(going()._replace(figures=[takes], blocks=[running]))
+    for seconds, passed, left in ((6, "6 s", "1 min 34 s"), (9, "9 s", "1 min 31 s")):
+        lines = snapshot(run, 80, now=1.7e9 + seconds)
+        assert f"time {passed} (so far, about {left} left)" in lines
+        assert [line.split() for line in lines if line[:3] in ("one", "two")] == [
+            ["one", *passed.split()],
+            ["two", "-"],
+        ]
+        assert f" live for {passed}" in lines[0]
+    lines = snapshot(run, 80)
+    assert "time 3 s (so far, until about 2023-11-14 22:15:00 UTC)" in lines
+    assert "one     2023-11-14 22:13:20 UTC" in lines
 
 
 def test_what_is_missing_is_a_dash_and_never_a_zero() -> None:

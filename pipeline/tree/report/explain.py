@@ -116,7 +116,7 @@ def _sufficient_changes(comparison: Comparison, rules: ScoringRules) -> Iterator
 
 def _approved_numbers(e: beam.Evaluation, _: ScoringRules) -> CheckExplanation | None:
     if e.approved:
-        return _numbers("the code was approved, or nobody was to review it")
+        return _numbers("the code was approved")
     needs = "an approval, or `proceed_on_max_review_rounds`"
     return _numbers("the code was not approved", needs=needs) if e.commit else None
 
@@ -240,11 +240,15 @@ def explain_step(name: str, record: Mapping[str, Any]) -> Iterator[CheckExplanat
 # -- the gate
 
 
-def explain_gate(e: beam.Evaluation, rules: ScoringRules) -> Iterator[CheckExplanation]:
-    """Checks of the gate; after the first failure, others only as far as anything is known of them."""
+def explain_gate(e: beam.Evaluation, rules: ScoringRules, is_reviewed: bool = True) -> Iterator[CheckExplanation]:
+    """Checks of the gate; after the first failure, others only as far as anything is known of them.
+
+    `is_reviewed`: somebody has reviewed the code; without a reviewer it counts as approved."""
     failed = False
     for name, check in beam.GATE_CHECKS:
         passed, measured = not check(e), CHECK_NUMBERS[name](e, rules)
+        if name == "approved" and passed and not is_reviewed:
+            measured = _numbers("nobody was to review the code")
         if failed and measured is None:
             yield CheckExplanation(name, None)
             continue

@@ -5,7 +5,7 @@ Pure.  Whoever shows them formats them; nobody counts again."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, SIGN
 from pipeline.tree.run.records import EVENT_BUILD, EVENT_BUILD_ENDED, QUEUED, RUNNING
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, TESTED, UNDECIDABLE
 
-IDEA_WIDTH, NAME_WIDTH, REASON_WIDTH = 48, 20, 18  # characters
+IDEA_WIDTH, NAME_WIDTH, REASON_WIDTH, WHY_WIDTH = 48, 20, 18, 100  # characters
 DRY_RUN = "**Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
@@ -102,13 +102,14 @@ def path_header(manifest: Manifest) -> list[str]:
 
 def path_cells(manifest: Manifest, name: str) -> list[str]:
     """A node on the way to another: what its step gained is against its parent, and in all against the root."""
-    node, primary = manifest["nodes"][name], manifest["run_config"]["primary"]
+    node, config = manifest["nodes"][name], manifest["run_config"]
     source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
     idea, steps = "(the start)", [BLANK] * 4
     if source and source["scoring_summary"]:
         parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
         idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
-        steps = [gain_text(parent, primary), verdict_word(source), gain_text(root, primary)]
+        gains = [gain_text(config, each, config["primary"]) for each in (parent, root)]
+        steps = [gains[0], verdict_word(source), gains[1]]
         steps.append(format_score(root["score"]))
     return [name, idea, mean_text(manifest, name), *steps, node["commit"][:10]]
 
@@ -139,9 +140,14 @@ def change_text(comparison: Manifest, name: str) -> str:
     return format_change(detail["baseline"], detail["candidate"]) if detail else BLANK
 
 
-def gain_text(comparison: Manifest, name: str) -> str:
+def improvement(config: Manifest, name: str, before: float, after: float) -> float:
+    """The gain in a metric, as estimates and intervals have it: more is better, whatever is better of the metric."""
+    return SIGN[better_direction(config, name)] * (after - before)
+
+
+def gain_text(config: Manifest, comparison: Manifest, name: str) -> str:
     detail = metric_detail(comparison, name)
-    return f"{detail['candidate'] - detail['baseline']:+.4g}" if detail else BLANK
+    return f"{improvement(config, name, detail['baseline'], detail['candidate']):+.4g}" if detail else BLANK
 
 
 # --- The state in words.
@@ -158,7 +164,7 @@ def opening_lines(manifest: Manifest, is_building: bool = True) -> list[str]:
     running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
     reason, best = state["stop_reason"], best_node(manifest)
     stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, is_building)
-    counts = ", ".join(f"{number} {name}" for name, number in status_counts(manifest).items())
+    counts = counts_text(manifest)
     return [
         *([f"> {DRY_RUN}", ""] if config["dry_run"] else []),
         f"{stop}, {state['current_depth']} of {config['max_depth']} depths done. Evaluations: {counts}.",
@@ -175,7 +181,7 @@ def _best_sentence(manifest: Manifest, best: BestNode) -> str:
         return f"Best: **{best.name}**, the start: {primary} {mean}. {nothing}"
     if best.before is None or best.after is None:
         return f"Best was **{best.name}**; its baseline is not there as the spec has it now."
-    kind = "estimate" if best.is_estimate else "score"  # one is in units of the metric, one is not
+    kind = "estimated gain" if best.is_estimate else "score"  # one is in units of the metric, one is not
     change = format_change(best.before, best.after)
     return f"Best: **{best.name}**, {primary} {change}, {kind} {format_score(best.score)} against the root."
 
@@ -193,8 +199,7 @@ def open_depth(manifest: Manifest) -> Iterator[str]:
     word = "weighed" if config["method"] == PAIRED else "decided"
     most = ""
     if measured:
-        sign = SIGN[better_direction(config, primary)]
-        best = max(measured, key=lambda each: sign * (each["primary"]["after"] - each["primary"]["before"]))
+        best = max(measured, key=lambda each: improvement(config, primary, **each["primary"]))
         change = format_change(best["primary"]["before"], best["primary"]["after"])
         most = f" (most gained by {best['eval_id']}, {primary} {change})"
     yield f"Depth {depth} is not {word} yet: {len(measured)} of {plural(len(here), 'idea')} measured{most}."
@@ -225,10 +230,39 @@ def depth_counts(manifest: Manifest) -> dict[str, Manifest]:
     return {depth: {**progress[depth], **{name: ends[depth][name] for name in names}} for depth in came_to}
 
 
+def by_depth(manifest: Manifest) -> dict[str, list[Manifest]]:
+    """The evaluations of each depth."""
+    found: dict[str, list[Manifest]] = {}
+    for each in manifest["evaluations"].values():
+        found.setdefault(str(each["depth"]), []).append(each)
+    return found
+
+
+def empty_reasons(evaluations: Iterable[Manifest]) -> str:
+    """Why some of these slots stayed empty: how many for each reason, with the first one in full."""
+    why: dict[str, list[str]] = {}
+    for each in evaluations:
+        if each["empty"]:
+            why.setdefault(each["empty"], []).append(each["empty_why"])
+    return "; ".join(f"{len(found)} {word} ({clip_text(found[0], WHY_WIDTH)})" for word, found in why.items())
+
+
 def status_counts(manifest: Manifest) -> dict[str, int]:
     """The evaluations by status, over all depths."""
     depths = depth_counts(manifest).values()
     return {name: sum(each[name] for each in depths) for name in (*FINAL_STATUSES, UNFINISHED)}
+
+
+def counts_text(manifest: Manifest) -> str:
+    """The evaluations by how they ended; and how many of these were refused, which may be of those that were measured
+    as well as of those that failed."""
+    refused: Counter[str] = Counter()
+    for each in manifest["evaluations"].values():
+        refused[each["status"]] += idea_status(each, False, False) == "refused"
+    return ", ".join(
+        f"{number} {name}{f' ({refused[name]} of them refused)' if refused[name] else ''}"
+        for name, number in status_counts(manifest).items()
+    )
 
 
 class KeptIdeas(NamedTuple):
@@ -261,7 +295,11 @@ def promoted_place(evaluation: Manifest) -> str:
     return (evaluation["decision"] or {}).get("promoted_to_node_id") or ""
 
 
-def outcome_text(each: Manifest) -> str:
+# Of an idea on which nobody works any more, by the state of its task.
+BROKEN_OFF = {RUNNING: "begun, not ended", QUEUED: "not begun"}
+
+
+def outcome_text(each: Manifest, is_building: bool) -> str:
     """The end of an idea for people: `promoted` is what became a node, and nothing else."""
     if each["empty"]:
         return str(each["empty"])
@@ -269,7 +307,9 @@ def outcome_text(each: Manifest) -> str:
         return f"promoted: {to}"
     if each["status"] == FAILED and each["error"]:
         return f"failed: {_short_reason(each['error']['why'])}"
-    return str(each["outcome"] or ("not yet" if each["status"] in FINAL_STATUSES else each["task_state"]))
+    if each["outcome"] or each["status"] in FINAL_STATUSES:
+        return str(each["outcome"] or "not yet")
+    return str(each["task_state"]) if is_building else BROKEN_OFF.get(each["task_state"], str(each["task_state"]))
 
 
 def _short_reason(why: str) -> str:
@@ -290,7 +330,7 @@ class IdeaCells(NamedTuple):
     cost: str
 
 
-def idea_cells(each: Manifest, paired: bool) -> IdeaCells:
+def idea_cells(each: Manifest, paired: bool, is_building: bool = True) -> IdeaCells:
     scores, measured = each["scoring_summary"], each["primary"]
     spent = each["spent"] or {"usd": 0, "tokens": 0, "seconds": 0}
     evidence = scores and scores["recommendation"]["evidence"]
@@ -301,7 +341,7 @@ def idea_cells(each: Manifest, paired: bool) -> IdeaCells:
         chance = format_chance(evidence["p"])
     seconds, known, unknown = spent["seconds"], spent["usd"], spent.get("unknown_calls", 0)
     return IdeaCells(
-        outcome_text(each),
+        outcome_text(each, is_building),
         verdict_word(each) if scores else BLANK,
         f"{format_number(measured['before'])} -> {format_number(measured['after'])}" if measured else BLANK,
         chance,
@@ -329,7 +369,7 @@ def idea_status(each: Manifest, is_building: bool, is_waiting: bool) -> str:
     if each["task_state"] == RUNNING:
         return "open" if not is_building else "waiting" if is_waiting else "running"
     if each["task_state"] == QUEUED and each["status"] not in FINAL_STATUSES:
-        return "waiting" if is_waiting and is_building else "queued"
+        return "open" if not is_building else "waiting" if is_waiting else "queued"
     if FAILED in (each["status"], each["task_state"]):
         error = each["error"] or {"stage": "", "why": ""}
         return "refused" if error["stage"] == "checks" or error["why"].startswith(VOID) else "failed"

@@ -168,6 +168,28 @@ def event_line(event: Event) -> str:
     return f"{time_text(_time(event))}  {where}{words}{': ' if parts else ''}{', '.join(parts)}"
 
 
+def folded_lines(events: Iterable[Event]) -> list[str]:
+    """Events on lines.  Of what the same evaluation is told of again, as of an attempt after an attempt, one is left:
+    the first, with how often it came and when it did last."""
+    folded: list[tuple[Event, int, float]] = []
+    last: dict[Any, int] = {}  # by whom it is told of, its last line
+    for event in events:
+        who, place = event.get("eval_id"), last.get(event.get("eval_id"), -1)
+        if who and place >= 0 and _is_repeat(folded[place][0], event):
+            folded[place] = (folded[place][0], folded[place][1] + 1, _time(event))
+            continue
+        last[who] = len(folded)
+        folded.append((event, 1, _time(event)))
+    again = ((event_line(event), count, until) for event, count, until in folded)
+    return [
+        f"{line} ({count} times, last at {time_text(until)})" if count > 1 else line for line, count, until in again
+    ]
+
+
+def _is_repeat(before: Event, event: Event) -> bool:
+    return event.get("event") == before.get("event") == EVENT_WORKING and event.get("stage") == before.get("stage")
+
+
 def _what(kind: str) -> str:
     """The thing that is out, by the kind of a wait."""
     if kind in NO_MODEL:

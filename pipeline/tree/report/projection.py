@@ -36,13 +36,19 @@ from pipeline.tree.report.figures import (
     GIVEN_NOTE,
     Manifest,
     best_node,
+    best_path,
     best_steps,
     better_direction,
     building_seconds,
+    by_depth,
+    counts_text,
+    depth_counts,
+    empty_reasons,
     gain_text,
     headline,
     idea_cells,
     idea_status,
+    improvement,
     interval_text,
     kept_ideas,
     mean_text,
@@ -52,15 +58,17 @@ from pipeline.tree.report.figures import (
     status_counts,
     too_good,
 )
-from pipeline.tree.report.happenings import event_line, last_build, standing_text, wait_rows, waiting_slots
+from pipeline.tree.report.happenings import folded_lines, last_build, standing_text, wait_rows, waiting_slots
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
-from pipeline.tree.report.summary import holdout_lines
+from pipeline.tree.report.run_records import EXPANDED
+from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
-from pipeline.tree.rules.beam import COMPLETED, FAILED
+from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import EVENT_FAILED, EVENT_STOPPED, EVENT_WORKING, RUNNING
+from pipeline.views.blocks import SAYS, expected_end, since_cell
 from pipeline.views.lines import time_text
 from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart
 from pipeline.views.pages.drawing import amount_scale, number_scale
@@ -68,6 +76,8 @@ from pipeline.views.pages.drawing import amount_scale, number_scale
 TITLE_WIDTH, REASON_WIDTH, LONGEST_REASON = 80, 140, 1000  # characters
 MOST_EVENTS, MOST_MARKS = 50, 240
 SILENT = (NO_NODE, NO_IDEA)  # empty slots that get no row
+BEST = "best"  # mark of the node that ranks best against the start
+ESTIMATE = "The estimated gain of the best one is its gain less what luck is expected to have added."
 
 
 def projection_of(manifest: Manifest, moment: Moment) -> Projection:
@@ -77,7 +87,7 @@ def projection_of(manifest: Manifest, moment: Moment) -> Projection:
     meaning = [DRY_RUN.replace("**", "")] if manifest["run_config"]["dry_run"] else []
     meaning += [scoring_sentence(manifest["run_config"]), *cage_lines(manifest)[1:]]
     blocks = [*_blocks(manifest, moment)]
-    at = max((event["at"] for event in events), default=None)
+    at = max((*(event["at"] for event in events), *([state.since] if state.since else [])), default=None)
     numbers = [*figures(manifest, moment)]
     return Projection(run, "tree", words, state, numbers, " ".join(meaning), blocks, f"coppice watch {run}", at)
 
@@ -97,18 +107,19 @@ def run_state(manifest: Manifest, moment: Moment) -> RunState:
         )
     if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
         return RunState(EMPTY, RUN_STATES[EMPTY])
+    goes_on = f"`coppice {manifest['tree_run_id']}` goes on where it was"
     if build and not end and not moment.is_building:
-        return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}", last)
+        return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", last)
     if end and end.get("failed") and not moment.is_building:
-        failed = f"{plural(end['failed'], 'target')} of the last build failed"
+        failed = f"{plural(end['failed'], 'target')} of the last build failed; {goes_on}"
         return RunState(FAILED_RUN, failed, end["at"])
     if reason and reason not in OUTAGE_WORDS and not moment.is_building:
         stopped = next((event["at"] for event in reversed(events) if event["event"] == EVENT_STOPPED), last)
         return RunState(DONE, f"the search stopped: {reason}", stopped)
     if moment.pause:
         return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
-    why = f"{OUTAGE_WORDS[reason]}: `coppice {manifest['tree_run_id']}` goes on" if reason else RUN_STATES[STOPPED]
-    return RunState(STOPPED, why, end["at"] if end else last)
+    why = OUTAGE_WORDS[reason] if reason else RUN_STATES[STOPPED]
+    return RunState(STOPPED, f"{why}: {goes_on}", end["at"] if end else last)
 
 
 def finite(number: float | None) -> float | None:
@@ -127,9 +138,9 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     text = BLANK if mean is None else format_number(mean)
     yield Figure(f"best {clip_text(primary, 40)}", text, finite(mean), better_direction(config, primary), note)
     counts, (kept, decided) = status_counts(manifest), kept_ideas(manifest)
-    ended = counts[COMPLETED] + counts[FAILED]
-    by_status = ", ".join(f"{number} {name}" for name, number in counts.items())
-    yield Figure("evaluations", f"{ended} ended", ended, note=by_status)
+    ended, skipped = counts[COMPLETED] + counts[FAILED], counts[SKIPPED]
+    text = f"{ended} ended" + (f", {skipped} skipped" if skipped else "")
+    yield Figure("evaluations", text, ended, note=counts_text(manifest))
     share = f"{100 * kept / decided:.0f} % became nodes" if decided else "nothing is decided yet"
     yield Figure("kept", f"{kept} of {decided}" if decided else BLANK, kept / decided if decided else None, note=share)
     yield Figure("depth", f"{state['current_depth']} of {config['max_depth']}", state["current_depth"])
@@ -138,8 +149,10 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
     yield Figure("spent", format_money(spent["usd"], spent["unknown_calls"]), finite(spent["usd"]), note=note)
     seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
-    note = f"about {duration(moment.left)} left" if moment.is_building and moment.left is not None else ""
-    yield Figure("time", BLANK if seconds is None else duration(seconds), seconds, note=note)
+    goes_on = moment.is_building and seconds is not None
+    since = round(moment.now - seconds, 3) if goes_on and seconds is not None else None
+    until = expected_end(moment) if moment.is_building else None
+    yield Figure("time", BLANK if seconds is None else duration(seconds), seconds, since=since, until=until)
     rows = [*_running(manifest, moment)]
     yield Figure("running", str(len(rows)), len(rows), note=join_names([row.cells[0] for row in rows]))
 
@@ -150,14 +163,15 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
 def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
     running = [*_running(manifest, moment)]
     if running:
-        header = [Column("target"), Column("idea"), Column("since"), Column("says")]
-        sentence = f"{plural(len(running), 'target')} at work."
+        header = [Column("target"), Column("idea"), Column("since", True, is_since=True), Column("says")]
+        sentence = f"{plural(len(running), 'target')} at work. {SAYS}"
         yield Table("running", "Running now", sentence, header, running)
     if manifest["nodes"]:
         yield tree_table(manifest, moment)
     if stair := stair_picture(manifest):
         yield stair
     yield from _remarks(manifest)
+    yield from _depths(manifest)
     if manifest["holdout"]:
         run = manifest["tree_run_id"]
         sealed = [f"Sealed: `coppice holdout {run}` opens it once, when the search has stopped."]
@@ -178,7 +192,7 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
     for target in moment.running:
         slot = find_slot(own_name(target.name))
         title = clip_text(evaluations[str(slot)]["idea_title"], TITLE_WIDTH) if str(slot) in evaluations else ""
-        cells = [own_name(target.name), title or BLANK, time_text(target.since), clip_text(target.says, REASON_WIDTH)]
+        cells = [own_name(target.name), title or BLANK, since_cell(target.since), clip_text(target.says, REASON_WIDTH)]
         yield Row([*cells[:3], cells[3] or BLANK], str(slot) if slot else "", "running")
     if moment.running:
         return
@@ -187,8 +201,8 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
         if each["task_state"] == RUNNING:
             event = works.get(name) or {"stage": "", "at": each["started_at"]}
             stage = f"{name}.{event['stage']}" if event["stage"] else name
-            since = time_text(event["at"]) if event["at"] else BLANK
-            yield Row([stage, clip_text(each["idea_title"], TITLE_WIDTH) or BLANK, since, BLANK], name, "running")
+            title = clip_text(each["idea_title"], TITLE_WIDTH) or BLANK
+            yield Row([stage, title, since_cell(event["at"]), BLANK], name, "running")
 
 
 def tree_table(manifest: Manifest, moment: Moment) -> Table:
@@ -203,37 +217,42 @@ def tree_table(manifest: Manifest, moment: Moment) -> Table:
     ]
     sentence = (
         f"Nodes and ideas, each below the node that it was tried on.  {primary}: {better} is better; "
-        "a gain is against the parent, of a node against the start."
+        "a gain is against the parent, of a node against the start, and more of it is better."
     )
+    if paired:
+        sentence += f" {ESTIMATE}"
     rows = [*_tree_rows(manifest, moment)]
     return Table("tree", "Nodes and ideas", sentence, columns, rows)
 
 
 def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
     """Nodes and what was tried on each, the nodes that came of it after them; in the order of slots."""
-    nodes, paired = manifest["nodes"], manifest["run_config"]["method"] == PAIRED
+    nodes = manifest["nodes"]
     waiting = waiting_slots(manifest["events"]) if moment.is_building else frozenset()
     tried: dict[str, list[Manifest]] = {name: [] for name in nodes}
     for each in manifest["evaluations"].values():
-        if each["parent_node_id"] in tried and each["empty"] not in SILENT:
+        if each["parent_node_id"] in tried:
             tried[each["parent_node_id"]].append(each)
     heirs: dict[str, list[str]] = {}
     for name, node in nodes.items():
         heirs.setdefault(node["artifacts"]["promoted_from_eval_id"], []).append(name)
+    best = best_path(manifest)[-1]
     stack = [(name, 0) for name, node in reversed(nodes.items()) if node["parent_node_id"] not in nodes]
     while stack:
         name, depth = stack.pop()
         if name in nodes:
-            yield _node_row(manifest, name, tried[name], depth)
+            yield _node_row(manifest, name, tried[name], depth, name == best)
             for each in reversed(tried[name]):
                 stack += [(heir, depth + 1) for heir in heirs.get(each["eval_id"], [])]
-                stack.append((each["eval_id"], depth + 1))
+                if each["empty"] not in SILENT:
+                    stack.append((each["eval_id"], depth + 1))
         else:
             each = manifest["evaluations"][name]
-            yield _idea_row(each, idea_status(each, moment.is_building, name in waiting), paired, depth)
+            status = idea_status(each, moment.is_building, name in waiting)
+            yield _idea_row(each, status, manifest["run_config"], depth, moment.is_building)
 
 
-def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: int) -> Row:
+def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: int, best: bool) -> Row:
     node, config = manifest["nodes"][name], manifest["run_config"]
     source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
     title = clip_text(source["idea_title"], TITLE_WIDTH) if source else "(the start)"
@@ -241,17 +260,21 @@ def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: i
     root, why = root_comparison(manifest, name), node["closed"]
     if source and source["decision"]:
         why = "; ".join(filter(None, [f"from {source['eval_id']}", source["decision"]["why"], why]))
-    ended = all(each["decision"] or each["empty"] for each in tried) and bool(tried)
-    status = "done" if ended or node["closed"] else "open"
-    outcome = f"{asked} tried, {promoted} promoted" if tried else "nothing tried yet" if status == "open" else "closed"
-    gain = gain_text(root, config["primary"]) if root else BLANK
+    is_over = node["status"] == EXPANDED
+    status = "done" if is_over or node["closed"] else "open"
+    outcome = "closed" if node["closed"] else "nothing was tried on it" if is_over else "nothing tried yet"
+    outcome = f"{asked} tried, {promoted} promoted" if asked else outcome
+    why = "; ".join(filter(None, [why, empty_reasons(tried)]))
+    if best:
+        outcome = f"{BEST}; {outcome}"
+    gain = gain_text(config, root, config["primary"]) if root else BLANK
     cells = [name, title, outcome, mean_text(manifest, name), gain, interval_text(root), BLANK]
     return Row([*cells, clip_text(why, REASON_WIDTH) or BLANK, BLANK, BLANK], name, status, depth)
 
 
-def _idea_row(each: Manifest, status: str, paired: bool, depth: int) -> Row:
-    cells, scores = idea_cells(each, paired), each["scoring_summary"]
-    gain = f"{each['primary']['after'] - each['primary']['before']:+.4g}" if each["primary"] else BLANK
+def _idea_row(each: Manifest, status: str, config: Manifest, depth: int, is_building: bool) -> Row:
+    cells, scores = idea_cells(each, config["method"] == PAIRED, is_building), each["scoring_summary"]
+    gain = f"{improvement(config, config['primary'], **each['primary']):+.4g}" if each["primary"] else BLANK
     interval = interval_text(scores and scores["recommendation"])
     why = clip_text(idea_reason(each), REASON_WIDTH) or BLANK
     texts = [each["eval_id"], clip_text(each["idea_title"], TITLE_WIDTH) or BLANK, cells.outcome, cells.change]
@@ -291,8 +314,8 @@ def stair_picture(manifest: Manifest) -> Picture | None:
     left = f"; {len(shown)} of {len(ended)} ideas are drawn" if len(shown) < len(ended) else ""
     better = better_direction(config, config["primary"])
     sentence = (
-        f"The best node's {primary} over {plural(whole, 'evaluation')}: {format_number(steps[0].mean)} at the start, "
-        f"{format_number(steps[-1].mean)} now ({steps[-1].node}); {better} is better{left}."
+        f"The best node's {primary} over {plural(len(ended), 'evaluation')}: {format_number(steps[0].mean)} at the "
+        f"start, {format_number(steps[-1].mean)} now ({steps[-1].node}); {better} is better{left}."
     )
     if any(step.interval for step in steps):
         sentence += " Bars: what luck leaves of the gain against the start."
@@ -327,6 +350,18 @@ def _source(manifest: Manifest, node: str) -> str | None:
     return source
 
 
+def _depths(manifest: Manifest) -> Iterator[Block]:
+    """The counts of each depth, and why places in it stayed empty."""
+    found = by_depth(manifest)
+    columns = [Column("depth", True), *(Column(name, True) for name in DEPTH_COUNTS), Column("empty, and why")]
+    rows = [
+        Row([depth, *(str(counts[name]) for name in DEPTH_COUNTS), empty_reasons(found.get(depth, ())) or BLANK])
+        for depth, counts in depth_counts(manifest).items()
+    ]
+    if rows:
+        yield Table("depths", "Depths", "What was planned for each depth, and how it ended.", columns, rows)
+
+
 def _remarks(manifest: Manifest) -> Iterator[Block]:
     rows = []
     for each, heirs in too_good(manifest):
@@ -357,7 +392,7 @@ def _failures(manifest: Manifest) -> Iterator[Block]:
                 why or BLANK,
             ]
             status = idea_status(each, False, False)
-            rows.append(Row([*cells, BLANK if code is None else str(code), error.get("log") or BLANK], name, status))
+            rows.append(Row([*cells, str(code) if code else BLANK, error.get("log") or BLANK], name, status))
     if rows:
         header = [Column(each) for each in ("place", "idea", "stage", "why")]
         header += [Column("exit", True), Column("log")]
@@ -405,7 +440,8 @@ def _budget(manifest: Manifest) -> Iterator[Block]:
 
 def _events(manifest: Manifest) -> Iterator[Block]:
     events = manifest["events"]
-    if lines := [event_line(event) for event in events[-MOST_EVENTS:]]:
-        path = RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
-        title = f"The last {len(lines)} of {plural(len(events), 'event')}" if len(events) > len(lines) else "Events"
+    if every := folded_lines(events):
+        lines, path = every[-MOST_EVENTS:], RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
+        is_cut = len(every) > len(lines)
+        title = f"Events: the last {len(lines)} of {plural(len(every), 'line')}" if is_cut else "Events"
         yield Code("events", title, "\n".join(lines), "log", path)

@@ -13,10 +13,13 @@ from pipeline.tree.report.figures import (
     IDEA_WIDTH,
     NAME_WIDTH,
     UNFINISHED,
+    WHY_WIDTH,
     Manifest,
     best_path,
+    by_depth,
     change_text,
     depth_counts,
+    empty_reasons,
     idea_cells,
     mean_text,
     opening_lines,
@@ -42,7 +45,7 @@ from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
 
-WHY_WIDTH = 100  # characters
+DEPTH_COUNTS = ("planned", "assigned", *FINAL_STATUSES, UNFINISHED, "promoted")
 TOOK = "took, s"  # not `seconds`, as a metric may be called
 
 
@@ -86,14 +89,15 @@ def node_table(manifest: Manifest) -> list[str]:
     return markdown_table(header, rows, right=("steps from start", "tried", "promoted"))
 
 
-def evaluation_table(manifest: Manifest, rows: Mapping[str, Manifest]) -> list[str]:
+def evaluation_table(manifest: Manifest, rows: Mapping[str, Manifest], is_building: bool) -> list[str]:
     """A row an evaluation, and below the table a paragraph on each."""
     config = manifest["run_config"]
     paired = config["method"] == PAIRED
     header = ["slot", "idea", "outcome", "verdict" if paired else "grade", clip_text(config["primary"], NAME_WIDTH)]
     header += ["p" if paired else "score", TOOK, "cost"]
     lines = [
-        [slot, clip_text(each["idea_title"], IDEA_WIDTH), *idea_cells(each, paired)] for slot, each in rows.items()
+        [slot, clip_text(each["idea_title"], IDEA_WIDTH), *idea_cells(each, paired, is_building)]
+        for slot, each in rows.items()
     ]
     table = markdown_table(header, lines, right=("p", "score", TOOK, "cost"), flexible=["idea"])
     details = [f"- {slot}: {'; '.join(_details(each, config))}." for slot, each in rows.items() if not each["empty"]]
@@ -106,7 +110,7 @@ def _details(each: Manifest, config: Manifest) -> Iterator[str]:
     if scores := each["scoring_summary"]:
         parent, root = scores["recommendation"], scores["root_recommendation"]
         evidence = parent["evidence"]
-        word = "score" if evidence is None else "estimate"
+        word = "score" if evidence is None else "estimated gain"
         between = (
             f", between {format_number(evidence['lower'])} and {format_number(evidence['upper'])}" if evidence else ""
         )
@@ -141,19 +145,12 @@ def _best_config(each: Manifest, configs: int) -> Iterator[str]:
 
 def progress_table(manifest: Manifest) -> list[str]:
     """The counts of each depth; of each reason for an empty slot the first one in full."""
-    names, rows = ("planned", "assigned", *FINAL_STATUSES, UNFINISHED, "promoted"), []
-    reasons: list[str] = []
+    rows, reasons, found = [], [], by_depth(manifest)
     for depth, counts in depth_counts(manifest).items():
-        why: dict[str, str] = {}
-        for each in manifest["evaluations"].values():
-            if each["depth"] == int(depth):
-                why.setdefault(each["empty"], each["empty_why"])
-        empty = [
-            f"{count} {word} ({table_cell(clip_text(why[word], WHY_WIDTH))})" for word, count in counts["empty"].items()
-        ]
-        reasons += [f"- empty at depth {depth}: {'; '.join(empty)}"] if empty else []
-        rows.append([depth, *(str(counts[name]) for name in names)])
-    table = markdown_table(["depth", *names], rows, right=("depth", *names))
+        if empty := empty_reasons(found.get(depth, ())):
+            reasons.append(f"- empty at depth {depth}: {table_cell(empty)}")
+        rows.append([depth, *(str(counts[name]) for name in DEPTH_COUNTS)])
+    table = markdown_table(["depth", *DEPTH_COUNTS], rows, right=("depth", *DEPTH_COUNTS))
     return [*table, *(["", *reasons] if reasons else [])]
 
 
@@ -180,8 +177,8 @@ def _verdict(result: Manifest) -> str:
         return f"{start} {change}, score {format_number(found['score'])}."
     numbers = [format_number(evidence[name]) for name in ("estimate", "lower", "upper")]
     return (
-        f"{start} {change}, estimate {numbers[0]}, {numbers[1]} to {numbers[2]}, p {format_chance(evidence['p'])}: "
-        f"{evidence['verdict']} ({', '.join(evidence['reasons'])})."
+        f"{start} {change}, estimated gain {numbers[0]}, {numbers[1]} to {numbers[2]}, "
+        f"p {format_chance(evidence['p'])}: {evidence['verdict']} ({', '.join(evidence['reasons'])})."
     )
 
 
@@ -200,7 +197,7 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
         ("Look twice", [*_remarks(manifest)]),
         ("Beam", beam_table(manifest)),
         ("Nodes", node_table(manifest)),
-        *_depths(manifest),
+        *_depths(manifest, is_building),
         ("Failures", failure_lines(manifest)),
         ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
         ("Progress", progress_table(manifest)),
@@ -245,12 +242,15 @@ def _remarks(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
+def _depths(manifest: Manifest, is_building: bool) -> Iterator[tuple[str, Sequence[str]]]:
     evaluations = manifest["evaluations"].items()
     for depth in depth_counts(manifest):
         here = {name: each for name, each in evaluations if each["depth"] == int(depth)}
         rows = {name: each for name, each in here.items() if each["empty"] not in SILENT_REASONS}
-        yield f"Evaluations at depth {depth}", [*evaluation_table(manifest, rows), *_cascade_lines(manifest, rows)]
+        yield (
+            f"Evaluations at depth {depth}",
+            [*evaluation_table(manifest, rows, is_building), *_cascade_lines(manifest, rows)],
+        )
 
 
 def _cascade_lines(manifest: Manifest, rows: Manifest) -> Iterator[str]:

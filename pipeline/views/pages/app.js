@@ -57,6 +57,26 @@ keys      all by keyboard */
     return Number.isNaN(at.getTime()) ? "-" : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
   }
 
+  /** Seconds as the projection's own texts have them. */
+  function durationText(seconds) {
+    const whole = Math.max(0, Math.round(seconds));
+    const [minutes, two] = [Math.floor(whole / 60), (number) => `${number}`.padStart(2, "0")];
+    if (minutes < 1) return `${whole} s`;
+    return minutes < 60 ? `${minutes} min ${two(whole % 60)} s` : `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`;
+  }
+
+  // What counts, by the clock, of a run that is followed; elsewhere the time stands there.
+  const now = () => (data.live?.has_clock ? Date.now() / 1000 : null);
+  const sinceText = (at) => (now() === null ? timeText(at) : durationText(now() - at));
+  const untilText = (at) => (now() === null ? `until about ${timeText(at)}` : `about ${durationText(at - now())} left`);
+
+  /** Count on what stands there. */
+  function countOn() {
+    if (link.word.startsWith(LOST)) return;
+    for (const each of document.querySelectorAll("[data-since]")) each.textContent = sinceText(Number(each.dataset.since));
+    for (const each of document.querySelectorAll("[data-until]")) each.textContent = untilText(Number(each.dataset.until));
+  }
+
   /** Say something to whoever listens instead of looking. */
   function say(words) {
     byId("said").textContent = visible(words);
@@ -752,6 +772,8 @@ keys      all by keyboard */
 
     drawCell(cell, column) {
       const isMissing = cell === "-" || cell === "";
+      const isSince = this.block.columns[column]?.is_since && !isMissing;
+      if (isSince) return node("td", { class: "number", "data-since": cell }, sinceText(Number(cell)));
       const classes = [this.block.columns[column]?.is_number && "number", isMissing && "missing-text"];
       const isProse = this.isProse[column];
       const title = isProse || (this.isLong && cell.length > 20) ? cell : null;
@@ -787,7 +809,10 @@ keys      all by keyboard */
     drawChips() {
       if (!this.chips) return;
       const counts = new Map();
-      for (const { status } of this.block.rows) if (status) counts.set(status, (counts.get(status) || 0) + 1);
+      const isCounted = this.block.rows.some((row) => row.item) ? (row) => row.item : () => true; // not sums of others
+      for (const row of this.block.rows.filter(isCounted)) {
+        if (row.status) counts.set(row.status, (counts.get(row.status) || 0) + 1);
+      }
       const chosen = this.sight.statuses;
       const chips = Object.keys(SIGNS).filter((word) => counts.has(word)).map((word) => {
         const flip = () => {
@@ -952,7 +977,8 @@ keys      all by keyboard */
     found?.block.columns.forEach((column, at) => {
       const cell = found.row.cells[at];
       const title = node("dt", {}, column.title, unitNote(column));
-      if (at && cell) facts.append(node("div", {}, title, node("dd", {}, cell)));
+      const words = column.is_since && cell !== "-" ? sinceText(Number(cell)) : cell;
+      if (at && cell) facts.append(node("div", {}, title, node("dd", {}, words)));
     });
     const body = node("div", { class: "blocks", "aria-busy": "true" });
     const heading = node("h2", { id: "drawer-title" }, found ? found.row.cells[0] : item);
@@ -1020,10 +1046,13 @@ keys      all by keyboard */
     showLink();
   }
 
-  function drawFigure({ name, text, better, note }) {
+  function drawFigure({ name, text, better, note, since, until }) {
     const title = node("dt", {}, name, unitNote({ better }));
-    const value = node("dd", { class: text.length > 14 ? "long" : null }, text);
-    return node("div", { class: "figure" }, title, value, note && node("dd", { class: "note" }, note));
+    const counts = since !== null && since !== undefined && now() !== null;
+    const look = { class: text.length > 14 ? "long" : null, "data-since": counts ? since : null };
+    const left = until && node("span", { "data-until": until }, untilText(until));
+    const below = (note || left) && node("dd", { class: "note" }, note, note && left && ", ", left);
+    return node("div", { class: "figure" }, title, node("dd", look, counts ? sinceText(since) : text), below);
   }
 
   function drawNav() {
@@ -1473,6 +1502,7 @@ keys      all by keyboard */
     performance.mark("drawn");
     if (place.item) drawDrawer(false);
     if (data.live) follow();
+    if (data.live?.has_clock) setInterval(countOn, 1000);
   }
 
   try {

@@ -43,11 +43,20 @@ class Report(NamedTuple):
     dropped: int = 0
 
 
-def live_document(sources: Sources, projection: Json, base: str, can: Sequence[str] = (), run_list: str = "") -> str:
+def live_document(
+    sources: Sources,
+    projection: Json,
+    base: str,
+    can: Sequence[str] = (),
+    run_list: str = "",
+    has_clock: bool = True,
+) -> str:
     """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token.
 
-    `run_list`: where all runs are listed, if they are."""
-    data = {"projection": projection, "details": {}, "live": {"base": base, "can": [*can], "list": run_list}}
+    `run_list`: where all runs are listed, if they are; `has_clock`: times go on as on the clock of whoever looks, as
+    those of a show do not."""
+    live = {"base": base, "can": [*can], "list": run_list, "has_clock": has_clock}
+    data = {"projection": projection, "details": {}, "live": live}
     return _html(sources, projection, data)
 
 
@@ -286,9 +295,8 @@ addEventListener("hashchange", async () => {
   await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } }).catch(() => null);
   location.reload();
 });
-const time = (seconds) => new Date(seconds * 1000).toLocaleString();
-const state = (run) =>
-  run.problem || [run.building ? "a build goes on" : "no build goes on", ...(run.paused ? ["paused"] : [])].join(", ");
+const time = (seconds) => `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+const state = (run) => run.problem || (run.state ? `${run.state.word}: ${run.state.why}` : "-");
 async function show() {
   try {
     const answer = await fetch("/api/runs", { cache: "no-store" });
