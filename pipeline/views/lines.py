@@ -6,7 +6,7 @@ import os
 import re
 import time
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, OUTAGE, RECALLED, SKIPPED, Outcome
@@ -186,3 +186,22 @@ def wrap_text(text: str, width: int) -> list[str]:
             line = joined
         lines.append(line)
     return lines
+
+
+def folded_line(line: str, width: int) -> Iterator[str]:
+    """Parts of a line of code; each but the first is indented, so that none is taken for a line of a diff."""
+    indent = ""
+    while text_width(line) > width - len(indent):
+        part = cut_text(line, width - len(indent), "")
+        if not part:
+            break
+        yield indent + part
+        line, indent = line[len(part) :], "  "
+    yield cut_text(indent + line, width)
+
+
+def pad_text(text: str, width: int, right: bool = False) -> str:
+    """A text cut or filled to a width; at the right if it is a number."""
+    text = cut_text(text, width)
+    fill = " " * (width - text_width(text))
+    return fill + text if right else text + fill

@@ -6,13 +6,23 @@ out for want of room is said.  Whatever others wrote is cleaned here, so that no
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
 from pipeline.core.projection import LIVE, PAUSED, STATUSES, Json
 from pipeline.core.text import duration, plural
-from pipeline.views.lines import cell_text, clean_text, cut_text, text_width, thin_marks, time_text, wrap_text
+from pipeline.views.lines import (
+    cell_text,
+    clean_text,
+    cut_text,
+    folded_line,
+    pad_text,
+    text_width,
+    thin_marks,
+    time_text,
+    wrap_text,
+)  # fmt: skip
 
 STATE_SIGNS = {"empty": "○", "live": "▶", "paused": "‖", "stopped": "■", "killed": "✕", "failed": "✕", "done": "●"}
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -198,18 +208,6 @@ def _code_lines(block: Json, width: int, most: int | None) -> list[str]:
 def is_log(block: Json) -> bool:
     """Check if the end of a block is what counts."""
     return block["name"] in ("events", "log") or block.get("look") == "log"
-
-
-def folded_line(line: str, width: int) -> Iterator[str]:
-    """Parts of a line of code; each but the first is indented, so that none is taken for a line of a diff."""
-    indent = ""
-    while text_width(line) > width - len(indent):
-        part = cut_text(line, width - len(indent), "")
-        if not part:
-            break
-        yield indent + part
-        line, indent = line[len(part) :], "  "
-    yield cut_text(indent + line, width)
 
 
 def _clipped(lines: list[str], most: int | None, width: int) -> list[str]:
@@ -454,10 +452,3 @@ def _rank(block: Json) -> int:
 
 def _given_lines(block: Json, width: int, given: Mapping[str, int]) -> list[str]:
     return block_lines(block, width, given[block["name"]])
-
-
-def pad_text(text: str, width: int, right: bool = False) -> str:
-    """A text cut or filled to a width; at the right if it is a number."""
-    text = cut_text(text, width)
-    fill = " " * (width - text_width(text))
-    return fill + text if right else text + fill
