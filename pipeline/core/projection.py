@@ -44,7 +44,7 @@ RUN_STATES: Mapping[str, str] = {
 STATUSES: Mapping[str, str] = {
     "promoted": "▲", "proved": "▲", "done": "●", "passed": "◆", "indecisive": "◇", "rejected": "▽", "failed": "✕",
     "refused": "⊘", "running": "▶", "waiting": "…", "queued": "·", "skipped": "~", "open": "○", "stale": "≠",
-    "recalled": "↺",
+    "recalled": "↺", "measured": "◐",
 }  # fmt: skip
 
 

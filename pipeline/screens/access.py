@@ -76,12 +76,20 @@ class Rejection(NamedTuple):
 
 # What there is: method, parts of the path (a word in capitals stands for any), name.
 OPEN, READ, ACT = "open", "read", "act"
-PAGE, RUN_PAGE, SESSION, OPEN_SESSION, HEALTH = "page", "run page", "session", "open session", "health"
+PAGE, RUN_PAGE, LIST_PAGE, SESSION, OPEN_SESSION, HEALTH = (
+    "page",
+    "run page",
+    "list page",
+    "session",
+    "open session",
+    "health",
+)
 STATS, MARKETPLACE, RUNS, PROJECTION, DETAILS = "stats", "marketplace", "runs", "projection", "details"
 EVENTS, LOG, STEER = "events", "log", "steer"
 STEERED = ("pause", "resume", "idea", "answer")
 ROUTES: Sequence[tuple[str, str, str, str]] = (
     ("GET", "", PAGE, READ),
+    ("GET", "runs", LIST_PAGE, READ),
     ("GET", "runs/RUN", RUN_PAGE, READ),
     ("GET", "api/session", SESSION, OPEN),
     ("POST", "api/session", OPEN_SESSION, ACT),
@@ -95,7 +103,7 @@ ROUTES: Sequence[tuple[str, str, str, str]] = (
     ("GET", "api/runs/RUN/log", LOG, READ),
     *(("POST", f"api/runs/RUN/{what}", STEER, ACT) for what in STEERED),
 )
-PAGES = (PAGE, RUN_PAGE)
+PAGES = (PAGE, RUN_PAGE, LIST_PAGE)
 
 
 def admit(request: Request, site: Site) -> Route | Rejection:

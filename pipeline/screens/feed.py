@@ -162,9 +162,16 @@ class RunFeed:
         """The page that shows this projection and follows the run, and what it may load and run."""
         from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
 
-        sources, can = page_sources(), STEERED if self._plan.kind in kinds.STEER.kinds else ()
-        page = live_document(sources, projection, f"/api/runs/{self.run}", can)
+        sources, can = page_sources(), self._can()
+        page = live_document(sources, projection, f"/api/runs/{self.run}", can, "/runs")
         return page, content_policy(sources, is_live=True)
+
+    def _can(self) -> Sequence[str]:
+        """How this run can be steered: what its plan does not take is not offered."""
+        if self._plan.kind not in kinds.STEER.kinds:
+            return ()
+        taken = kinds.ability_module(self._plan.kind, kinds.STEER).open_to(self._plan.targets)
+        return [what for what in STEERED if what in ("pause", "resume", *taken)]
 
 
 @contextmanager

@@ -12,10 +12,8 @@ import secrets
 import signal
 import socket
 import sys
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 import uvicorn
@@ -27,7 +25,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pipeline.core.projection import Json
 from pipeline.screens import access
 from pipeline.screens.access import Rejection, Request, Route, Site, security_headers
-from pipeline.screens.feed import module_command
+from pipeline.screens.feed import module_command, page_sources
 from pipeline.screens.stream import (
     PIECE,
     EventResponse,
@@ -40,6 +38,7 @@ from pipeline.screens.stream import (
     packed_response,
     since_pieces,
 )
+from pipeline.views.pages.document import door_page, run_list_page
 
 IDLE_SECONDS = 60.0
 HEADER_SECONDS, BODY_SECONDS, STEER_SECONDS = 5.0, 20.0, 120.0
@@ -58,80 +57,8 @@ def refusal_response(refusal: Rejection) -> Response:
     )
 
 
-# --- Pages of our own: the door for who has only the link, and the list of runs.
-
-_STYLE = """
-:root { color-scheme: light dark; } body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
-padding: 0 1rem; } table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top;
-padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8884; }
-"""
-# The token comes behind the `#`, which no browser sends to anybody; it is kept for this tab, the cookie for others.
-_DOOR = """
-const words = new URLSearchParams(location.hash.slice(1));
-const token = words.get("token") || sessionStorage.getItem("coppice-token");
-words.delete("token");
-const say = (text) => (document.getElementById("say").textContent = text);
-const go = () => {
-  history.replaceState(null, "", location.pathname + (String(words) && `#${words}`));
-  location.reload();
-};
-const asked = token
-  ? fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } })
-  : fetch("/api/session");
-asked.then(async (answer) => {
-  if (!answer.ok || (await answer.json()).session !== "open")
-    return say("Open the link that coppice dashboard printed: it has the token of this server.");
-  if (token) sessionStorage.setItem("coppice-token", token);
-  return go();
-}, () => say("The server does not answer."));
-"""
-_LIST = """
-const node = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text, ...more });
-const words = new URLSearchParams(location.hash.slice(1));
-if (words.get("token")) {
-  sessionStorage.setItem("coppice-token", words.get("token"));
-  history.replaceState(null, "", "/");
-}
-const time = (seconds) => `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-const state = (run) => run.problem || (run.state ? `${run.state.word}: ${run.state.why}` : "-");
-async function show() {
-  try {
-    const answer = await fetch("/api/runs", { cache: "no-store" });
-    if (answer.status === 401) return location.reload();
-    const rows = (await answer.json()).map((run) => {
-      const row = node("tr", "");
-      const name = node("td", "");
-      name.append(node("a", run.run, { href: `/runs/${encodeURIComponent(run.run)}` }));
-      const cells = [run.kind || "-", state(run), run.last ? time(run.last.at) : "-"];
-      row.append(name, ...cells.map((text) => node("td", text)));
-      return row;
-    });
-    document.getElementById("runs").replaceChildren(...rows);
-    document.getElementById("say").textContent = rows.length ? "" : "There is no run yet.";
-  } catch {
-    document.getElementById("say").textContent = "The server does not answer; this is the last that was heard.";
-  }
-  setTimeout(show, 5000);
-}
-show();
-"""
-
-
-def own_page(title: str, body: str, script: str) -> tuple[bytes, str]:
-    """A page of ours, and the policy by which nothing but its own script and style is run."""
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (script, _STYLE)]
-    policy = f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; connect-src 'self'"
-    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-    look = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    html = (
-        f'{head}{look}<main><h1>{title}</h1>{body}<p id="say" role="status"></p></main><script>{script}</script></html>'
-    )
-    return html.encode(), policy
-
-
-_HEADS = "".join(f"<th>{word}</th>" for word in ("run", "kind", "state", "last build"))
-DOOR = own_page("Coppice", "<noscript>This page needs JavaScript.</noscript>", _DOOR)
-RUN_LIST = own_page("Runs", f'<table><thead><tr>{_HEADS}</tr></thead><tbody id="runs"></tbody></table>', _LIST)
+_STYLE = page_sources().style
+DOOR, RUN_LIST = door_page(_STYLE), run_list_page(_STYLE)
 
 
 def page_response(page: tuple[bytes, str]) -> Response:
@@ -172,7 +99,9 @@ class Dashboard:
 
     async def _page(self, route: Route, request: WebRequest) -> Response:
         run = route.words[0] if route.name == access.RUN_PAGE else self._run
-        if not run:
+        if route.name == access.LIST_PAGE and self._show:
+            raise FeedEnded(f"only the recording of {self._run} is shown here", is_known=True)
+        if not run or route.name == access.LIST_PAGE:
             return page_response(RUN_LIST)
         asked = await (await self._follow(run)).ask("page")
         kind = {"content-type": "text/html; charset=utf-8"}
@@ -287,6 +216,7 @@ _JSON = {**security_headers(), "content-type": "application/json"}
 _HANDLERS: Mapping[str, Callable[[Dashboard, Route, WebRequest], Awaitable[Response]]] = {
     access.PAGE: Dashboard._page,
     access.RUN_PAGE: Dashboard._page,
+    access.LIST_PAGE: Dashboard._page,
     access.SESSION: Dashboard._session,
     access.OPEN_SESSION: Dashboard._open_session,
     access.HEALTH: Dashboard._health,

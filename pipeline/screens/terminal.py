@@ -30,6 +30,7 @@ from pipeline.screens.show import Feed, Steering
 from pipeline.views.lines import cell_text, cut_text, wrap_text
 from pipeline.views.snapshot import (
     ARROWS_LEGEND,
+    RUNNING,
     Place,
     TableLayout,
     ascii_signs,
@@ -49,7 +50,7 @@ STATUS_STYLES = dict.fromkeys(("promoted", "proved", "passed"), GREEN)
 STATUS_STYLES |= dict.fromkeys(("failed", "refused"), RED) | dict.fromkeys(("indecisive", "waiting", "stale"), YELLOW)
 STATUS_STYLES |= dict.fromkeys(("rejected", "skipped", "queued"), DIM) | {"running": CYAN}
 DIFF_STYLES = {"+": GREEN, "-": RED, "@": CYAN}
-RUNNING, MEANING = "running", "meaning"
+MEANING = "meaning"
 POLL_SECONDS = 0.5
 LEAST_HEIGHT = 16  # of a terminal, from which on there are panes beside the body
 MEASURED_ROWS = 200  # at each end of a table, by which the widths of its columns are chosen
@@ -293,7 +294,7 @@ class WatchApp(App[None]):
         def line_at(at: int) -> Line:
             return STATUS_STYLES.get(rows[at]["status"], PLAIN), cut_text(layout.line(rows[at]), width)
 
-        return Body(f"{block['title']}{at}{more}{left}", layout.head, len(rows), line_at, rows)
+        return Body(f"{block['title']}{at}{left}{more}", layout.head, len(rows), line_at, rows)
 
     def views(self) -> list[Json]:
         """Blocks that the body can show: all but what runs, and what the result means."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.core import outcome
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import PastBuild
 from pipeline.core.projection import (
@@ -55,12 +54,6 @@ MEANING = (
     "A target is made from the contents of what it reads, and never again from the same. This is what the last builds "
     "have recorded; what an edit since then has made stale is told by `coppice plan`."
 )
-CHART_STATUS = {
-    TARGET_MADE: outcome.FRESH,
-    TARGET_RECALLED: outcome.FRESH,
-    TARGET_FAILED: outcome.FAILED,
-    TARGET_LEFT_OUT: outcome.IGNORED,
-}
 MOST_DRAWN = 80
 
 
@@ -162,7 +155,7 @@ _BY_WEIGHT = (
 
 def _graph_picture(run: str, targets: Sequence[Target], states: Mapping[str, TargetState]) -> Picture:
     graph = Graph(targets, in_order=True)
-    status = {i: CHART_STATUS.get(states[each.name].status, outcome.STALE) for i, each in enumerate(graph.targets)}
+    status = {i: states[each.name].status for i, each in enumerate(graph.targets)}
     chart = make_chart(run, graph, status, full=len(targets) <= MOST_DRAWN)
     said = f"{chart.headline}, {count_words(chart.statuses)}; arrows lead from what is read to what reads it."
     return Picture("graph", "Graph", said, chart_picture(chart))

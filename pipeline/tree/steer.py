@@ -38,6 +38,12 @@ NOT_ASKED = {
 }
 
 
+def open_to(targets: Sequence[Target]) -> Sequence[str]:
+    roles = planned_config(targets)["backends"]
+    is_asked, is_manual = roles["ideas"] not in NOT_ASKED, MANUAL in (roles["ideas"], roles["coder"])
+    return ["idea"] * is_asked + ["answer"] * is_manual
+
+
 def give(run: str, targets: Sequence[Target], text: str, file: str, where: str) -> Mapping[str, Any]:
     """Give an idea to the next free slot."""
     config = planned_config(targets)

@@ -157,8 +157,9 @@ def _facts(manifest: Manifest, each: Manifest) -> Table:
     if each["rows_expected"]:
         facts["rows"] = f"{each['candidate_rows_used']} of {each['rows_expected']}"
     if spent:
-        facts["cost"] = format_money(spent["usd"], spent["unknown_calls"])
-        facts |= {"tokens": f"{spent['tokens']:,}", "took": duration(spent["seconds"])}
+        was_free = cells.cost == BLANK  # nobody was asked
+        facts["cost"] = BLANK if was_free else format_money(spent["usd"], spent["unknown_calls"])
+        facts |= {"tokens": f"{spent['tokens']:,}" if spent["tokens"] else BLANK, "took": duration(spent["seconds"])}
     if each["attempt"]:
         facts["attempts"] = str(each["attempt"])
     facts |= {"came from": each["idea_source"] or "", "cages": cages_text(each["cages"])}

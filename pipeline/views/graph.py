@@ -11,11 +11,24 @@ from typing import NamedTuple
 
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
+from pipeline.core.projection import (
+    TARGET_FAILED,
+    TARGET_LEFT_OUT,
+    TARGET_MADE,
+    TARGET_OPEN,
+    TARGET_RECALLED,
+    TARGET_RUNNING,
+    TARGET_WAITS,
+)
 from pipeline.core.text import count_words, join_names, target_count
 from pipeline.views.layout import Layout, Spacing, layout
 from pipeline.views.pages.drawing import html_text
 
-STATUSES = (FRESH, STALE, FAILED, IGNORED)
+STATUSES = (FRESH, STALE, FAILED, IGNORED)  # of a plan
+RECORDED = (  # of a run that is looked at: words of projections
+    *(TARGET_MADE, TARGET_RECALLED, TARGET_RUNNING, TARGET_WAITS),
+    *(TARGET_OPEN, TARGET_FAILED, TARGET_LEFT_OUT),
+)
 
 
 class Box(NamedTuple):
@@ -46,9 +59,9 @@ class Chart(NamedTuple):
 
 
 def count_statuses(statuses: Iterable[str]) -> dict[str, int]:
-    """Number of targets of each status, in the order of STATUSES."""
+    """Number of targets of each status, in the order of STATUSES, or of RECORDED."""
     numbers = Counter(statuses)
-    return {status: numbers[status] for status in STATUSES if numbers[status]}
+    return {status: numbers[status] for status in dict.fromkeys((*STATUSES, *RECORDED)) if numbers[status]}
 
 
 def make_chart(title: str, graph: Graph, status: Mapping[int, str], full: bool = False) -> Chart:
@@ -75,7 +88,7 @@ def _box_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[s
         yield f"{targets[0].name}: {statuses[0]}"
     else:
         yield target_count(len(targets))
-        for wrong in (FAILED, STALE, IGNORED):
+        for wrong in (FAILED, STALE, IGNORED, TARGET_RUNNING, TARGET_WAITS, TARGET_OPEN, TARGET_LEFT_OUT):
             if names := [t.name for t, status in zip(targets, statuses, strict=True) if status == wrong]:
                 yield f"{wrong}: {join_names(names)}"
     if files := list(dict.fromkeys(path for t in targets for path in t.inputs)):

@@ -18,6 +18,8 @@ STATE_SIGNS = {"empty": "○", "live": "▶", "paused": "‖", "stopped": "■",
 ARROWS = {"higher": "↑", "lower": "↓"}
 ARROWS_LEGEND = "↑ higher is better, ↓ lower is better"
 MISSING = "-"
+RUNNING = "running"  # the block of what a build works on
+OTHERS, AMOUNTS = 2, 3  # ranks of blocks where there is little room
 GAP = "  "
 PROSE = 20  # a column that is wider is of prose, which may be cut; others are whole or left out
 LEAST_PROSE, LEAST_NAMES = 12, 14  # columns of a terminal that it keeps, and the first column, of names
@@ -27,7 +29,7 @@ SHADES = "░▒▓█"
 NOT_MEASURED = "//"
 # For terminals without Unicode.
 _SIGNS = {"▲": "^", "●": "*", "◆": "+", "◇": "?", "▽": "v", "✕": "x", "⊘": "0", "▶": ">", "…": "~", "·": ".", "○": "o"}
-_SIGNS |= {"≠": "#", "↺": "@", "‖": "=", "■": "#", "↑": "^", "↓": "v", "─": "-", "│": "|", "→": ">", "±": "~"}
+_SIGNS |= {"≠": "#", "↺": "@", "◐": "%", "‖": "=", "■": "#", "↑": "^", "↓": "v", "─": "-", "│": "|", "→": ">", "±": "~"}
 _SIGNS |= {"░": ".", "▒": ":", "▓": "%", "█": "#"}
 _ASCII = str.maketrans(_SIGNS)
 
@@ -240,6 +242,17 @@ class TableLayout(NamedTuple):
         cells = self.cells(row)
         return self._line([cells[at] for at in self.kept if at < len(cells)])
 
+    def whole_lines(self, row: Json) -> list[str]:
+        """A row of which nothing is cut: texts go on below, each in its column."""
+        cells = self.cells(row)
+        texts = [
+            [cells[at]] if self.is_number[at] or text_width(cells[at]) <= wide else _wrapped_cell(cells[at], wide)
+            for at, wide in zip(self.kept, self.widths, strict=True)
+            if at < len(cells)
+        ]
+        height = max(map(len, texts), default=1)
+        return [self._line([text[at] if at < len(text) else "" for text in texts]) for at in range(height)]
+
     def cells(self, row: Json) -> list[str]:
         """All cells of a row as they are shown: indented by its depth, with the sign and word of its status."""
         cells = [cell_text(cell) for cell in row["cells"]]
@@ -257,6 +270,12 @@ class TableLayout(NamedTuple):
             pad_text("…" if is_number and text_width(cell) > width else cell, width, is_number)
             for cell, width, is_number in columns
         ).rstrip()
+
+
+def _wrapped_cell(cell: str, width: int) -> list[str]:
+    """A text in lines of its column, all as far indented as it is."""
+    indent = min(len(cell) - len(cell.lstrip()), max(0, width - 1))
+    return [" " * indent + line for line in wrap_text(cell, width - indent)]
 
 
 def table_layout(table: Json, rows: Sequence[Json], width: int) -> TableLayout:
@@ -323,7 +342,8 @@ def _table_lines(table: Json, width: int, most: int | None) -> list[str]:
     title = title_line(table_title(table, len(rows), layout), width)
     if not table["rows"]:
         return [title, *sentence]
-    return [title, *sentence, cut_text(layout.head, width), *(cut_text(layout.line(row), width) for row in rows)]
+    lines = (line for row in rows for line in ([layout.line(row)] if most is not None else layout.whole_lines(row)))
+    return [title, *sentence, cut_text(layout.head, width), *(cut_text(line, width) for line in lines)]
 
 
 def filtered_rows(rows: Sequence[Json], text: str) -> Sequence[Json]:
@@ -401,19 +421,21 @@ BLOCKS = {
 
 
 def _fitting_blocks(blocks: Sequence[Json], width: int, height: int) -> list[str]:
-    """Blocks in so many lines: a few for each as far as they go, tables first; then the tables get more by turns."""
+    """Blocks in so many lines: a few for each as far as they go, then more by their ranks.
+
+    What runs comes first, then tables whose rows open; all else only where a third of the lines is left."""
     full = {block["name"]: len(block_lines(block, width, height + 2)) for block in blocks}
-    wanted = sorted(blocks, key=lambda block: block["is"] != "table")  # a stable sort
+    wanted = sorted(blocks, key=_rank)  # a stable sort
     given: dict[str, int] = {}
     room = height - 1  # for what is not shown
     for block in wanted:
         least = min(full[block["name"]], 3 if block["is"] == "table" else 4 if is_log(block) else 2)
-        if least <= room - (0 if block["is"] == "table" else height // 3):
+        if least <= room - (0 if _rank(block) < OTHERS else height // 3):
             given[block["name"]] = least
             room -= least
     room += len(given) == len(blocks)
-    tables = [block["name"] for block in wanted if block["is"] == "table"]
-    for names in (tables, [*given]):
+    ranks = ([block["name"] for block in wanted if _rank(block) == rank] for rank in range(AMOUNTS + 1))
+    for names in ranks:
         while room > 0 and (hungry := [name for name in names if given.get(name, 0) < full[name] and name in given]):
             for name in hungry[:room]:
                 given[name] += 1
@@ -421,6 +443,13 @@ def _fitting_blocks(blocks: Sequence[Json], width: int, height: int) -> list[str
     lines = [line for each in blocks if each["name"] in given for line in _given_lines(each, width, given)]
     left = [cell_text(block["title"]) for block in blocks if block["name"] not in given]
     return [*lines, *([cut_text(f"not shown: {', '.join(left)}", width)] if left and height > 0 else [])]
+
+
+def _rank(block: Json) -> int:
+    """How early a block gets its lines: what runs, tables whose rows open, others, and tables of amounts at last."""
+    if block["is"] != "table":
+        return OTHERS
+    return 0 if block["name"] == RUNNING else 1 if any(row["item"] for row in block["rows"]) else AMOUNTS
 
 
 def _given_lines(block: Json, width: int, given: Mapping[str, int]) -> list[str]:

@@ -11,6 +11,7 @@ from pipeline.screens.access import (
     DETAILS,
     EVENTS,
     HEALTH,
+    LIST_PAGE,
     MOST_FIELDS,
     MOST_HEADERS,
     MOST_PATH,
@@ -163,6 +164,7 @@ def test_pages_of_others_get_nothing_but_a_person_may_come_from_them_to_a_page(s
     assert ask("/", sec_fetch_site=site, sec_fetch_mode="no-cors", sec_fetch_dest="script") == "403"
     assert ask("/", sec_fetch_site=site, **visit) == PAGE
     assert ask("/runs/x", sec_fetch_site=site, **visit) == RUN_PAGE
+    assert ask("/runs", sec_fetch_site=site, **visit) == LIST_PAGE
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])

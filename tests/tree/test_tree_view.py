@@ -640,7 +640,7 @@ def test_a_show_tells_nothing_before_it_happened(weighed: Seen) -> None:
                 assert rows[name]["status"] in ("queued", "running"), name
                 assert rows[name]["cells"][2:] == [rows[name]["cells"][2], *["-"] * 7]
             elif name in rows and entry["scored_at"] > each["at"]:
-                assert rows[name]["status"] == "done"
+                assert rows[name]["status"] == "measured"
         assert ("d1.n0" in rows) == (figure(each, "depth")["value"] == 1)
         assert not figure(each, "kept")["value"] or "d1.n0" in rows
 

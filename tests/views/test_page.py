@@ -14,8 +14,9 @@ from kit.browsing import CHROMIUM
 from kit.project import ROOT
 from kit.projections import HOSTILE, MadeSearch, every_kind
 
-from pipeline.core.projection import STATUSES, Json, apply_delta, as_json, delta
+from pipeline.core.projection import STATUSES, Json, Picture, apply_delta, as_json, delta
 from pipeline.core.text import visible_text
+from pipeline.views.graph import RECORDED, Box, Chart, chart_picture
 from pipeline.views.pages.document import SCRIPT, STYLE, Sources, live_document, report_document
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -140,11 +141,11 @@ def test_every_kind_of_block_is_drawn_with_all_its_words(shown: Shown, every: st
 def test_what_is_missing_is_no_number_and_what_is_negative_is_drawn(shown: Shown, every: str) -> None:
     shown.open(every)
     rows = shown.says(
-        "[...document.querySelectorAll('.heat tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+        "[...document.querySelectorAll('.heat tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
     )
     assert [row[1:] for row in rows[:3]] == [
-        ["-5.0e-1", "-\nnot measured"],
-        ["-\nnot measured", "+2.5e-1"],  # it was no number
+        ["-5.0e-1", "-not measured"],
+        ["-not measured", "+2.5e-1"],  # it was no number
         ["0.0e+0", "+1.0e+9"],
     ]
     assert shown.says("document.querySelectorAll('.heat tbody td.missing').length") == 3
@@ -195,6 +196,37 @@ def test_a_page_is_narrow_or_wide_light_or_dark_and_for_all(shown: Shown, every:
         assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == []
     background = shown.says("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background))) < 200) is (theme == "dark")
+
+
+def test_a_reason_is_read_in_its_row_and_the_opened_row_stays_in_view(shown: Shown, every: str, made: str) -> None:
+    shown.page.set_viewport_size({"width": 400, "height": 800})
+    shown.open(every)
+    shown.is_so("document.querySelector('[data-block=tree] table.narrow')")
+    inside = """[...document.querySelectorAll('[data-block=tree] td.words')].every((cell) => {
+        const [own, card] = [cell, cell.closest('.card')].map((each) => each.getBoundingClientRect());
+        return own.left >= card.left && own.right <= card.right;
+    })"""
+    assert shown.says(inside)
+    shown.page.set_viewport_size({"width": 1400, "height": 700})
+    shown.open(made)
+    shown.page.click("a[data-item='d0.n0.i3']")
+    shown.is_so("""(() => {
+        const place = document.querySelector('tr.open')?.getBoundingClientRect();
+        return place && place.top >= 0 && place.bottom <= innerHeight;
+    })()""")
+
+
+def test_a_graph_has_arrows_with_tips_and_marks_in_the_colours_of_their_statuses(shown: Shown) -> None:
+    projection, _ = every_kind()
+    boxes = [Box(word, {word: 1}, (at - 1,) if at else (), ()) for at, word in enumerate(RECORDED)]
+    graph = Picture("graph", "Graph", "", chart_picture(Chart("x", boxes, dict.fromkeys(RECORDED, 1))))
+    shown.open(report_document(SOURCES, {**as_json(projection), "blocks": [as_json(graph)]}, []).html)
+    assert shown.says("document.querySelectorAll('.graph [marker-end] ~ *, .graph [marker-end]').length") > 0
+    assert shown.says("getComputedStyle(document.querySelector('.graph .arrow')).fill") == "none"
+    fills = {word: shown.says(f"getComputedStyle(document.querySelector('.graph .{word}')).fill") for word in RECORDED}
+    black = [word for word, fill in fills.items() if fill == "rgb(0, 0, 0)"]
+    assert not black
+    assert len({fills[word] for word in ("done", "running", "waiting", "failed", "open", "skipped")}) == 6
 
 
 # --- Places.
@@ -264,7 +296,7 @@ def test_rows_are_sifted_with_what_they_hang_on_and_sorted_with_what_is_missing_
     assert scores()[-2:] == ["-", "nan"]
     shown.page.click(".chip[data-status=failed]")
     assert shown.says(f"[...document.querySelectorAll('{tree}')].map(row => row.cells[0].innerText.trim())")[-1] == "i6"
-    assert "1 of 16 rows" in shown.text("[data-block=tree]")
+    assert "1 of 17 rows" in shown.text("[data-block=tree]")
     shown.page.fill("input[type=search]", "no such word")
     assert "No row is like that." in shown.text("[data-block=tree]")
 
@@ -378,3 +410,33 @@ def test_blocks_that_are_not_drawn_yet_when_a_projection_comes_are_drawn_all_the
     shown.page.goto(shown.address)
     shown.is_so(f"document.querySelectorAll('#blocks .card').length == {len(start['blocks'])}")
     shown.is_so("document.documentElement.dataset.ready")
+
+
+def test_a_server_that_is_gone_is_not_called_live_and_a_dialog_says_itself_what_is_refused(shown: Shown) -> None:
+    start, base = as_json(MadeSearch(3, state="live").projection()), "/api/runs/made"
+    shown.address = "http://127.0.0.1:9/"
+
+    def answer(route: Any) -> None:
+        if "/api/" in route.request.url:
+            route.fulfill(status=409, body="no slot is free")
+        else:
+            html = live_document(SOURCES, start, base, ["pause", "idea"], "/runs")
+            route.fulfill(body=html, content_type="text/html")
+
+    shown.page.route("**/*", answer)
+    shown.page.goto(f"{shown.address}#token=abc")
+    shown.is_so("document.querySelector('.run-state').innerText == 'connection lost'")
+    assert shown.page.title() == "made: connection lost"
+    assert shown.says("document.querySelector('#top .list').pathname") == "/runs"
+    assert shown.says("[...document.querySelectorAll('.steer button')].map((each) => each.innerText)") == [
+        "pause",
+        "idea…",
+    ]
+    shown.page.click(".steer >> text=idea…")
+    shown.page.fill("dialog textarea", "IDEA: x")
+    shown.page.click("dialog >> text=send")
+    shown.is_so("document.querySelector('dialog .wrong').innerText == 'no slot is free'")
+    shown.page.evaluate("location.hash = 'token=old'")
+    shown.is_so("document.querySelector('#notice').innerText.includes('This link opens nothing: no slot is free')")
+    assert "token" not in shown.place
+    shown.noises[:] = [noise for noise in shown.noises if "409" not in noise]

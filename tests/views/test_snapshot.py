@@ -59,6 +59,25 @@ def test_a_number_that_finds_no_room_is_left_out_and_its_column_named() -> None:
     assert [line for line in lines if "+1.50" in line]
 
 
+def test_a_text_of_details_is_read_in_full_below_itself() -> None:
+    why = " ".join(f"word{n}" for n in range(30))
+    columns = [Column("what"), Column("value")]
+    lines = block_lines(as_json(Table("facts", "Result", "", columns, [Row(["why", why]), Row(["p", "0.5"])])), 40)
+    assert " ".join(line[3:].strip() for line in lines[2:-1]).split() == [*why.split()]
+    short = block_lines(as_json(Table("facts", "Result", "", columns, [Row(["why", why])])), 40, 9)
+    assert [line[-1] for line in short[2:]] == ["…"]
+
+
+def test_in_few_lines_what_runs_and_what_opens_comes_before_amounts() -> None:
+    projection = json_of(huge())
+    amounts = as_json(Table("budget", "Budget", "", [Column("amount")], [Row([f"{n}"]) for n in range(9)]))
+    running = as_json(Table("running", "Running now", "", [Column("target")], [Row(["sweep"])]))
+    text = "\n".join(snapshot({**projection, "blocks": [amounts, *projection["blocks"], running]}, 80, 24))
+    assert "── Running now" in text
+    assert "── Budget" not in text
+    assert "Budget" in text.splitlines()[-1]
+
+
 def test_how_an_item_stands_is_said_by_sign_and_word_and_its_place_by_the_indent() -> None:
     text = "\n".join(snapshot(json_of(going(kept="indecisive")), 80))
     assert "\nd0.n0       ● done " in text

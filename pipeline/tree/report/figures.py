@@ -381,10 +381,10 @@ def _verdict_status(each: Manifest) -> str:
     scores, decision = each["scoring_summary"], each["decision"]
     passed = decision and decision["failed_check"] in (RANK, SAME_CODE)
     if not scores:
-        return "refused" if each["defects"] or decision else "done"
+        return "refused" if each["defects"] or decision else "measured"
     evidence = scores["recommendation"]["evidence"]
     if evidence is None:
-        return "done" if decision is None else "passed" if passed else "rejected"
+        return "measured" if decision is None else "passed" if passed else "rejected"
     status = VERDICT_STATUSES[evidence["verdict"]]
     return "refused" if status == "passed" and decision and not passed else status
 

@@ -299,19 +299,19 @@ def stair_picture(manifest: Manifest) -> Picture | None:
     primary = clip_text(config["primary"], 40)
     ended = _in_order(manifest)
     whole, sources = max(len(ended), 1), {_source(manifest, step.node) for step in steps}
-    dots = [(x, each) for x, each in enumerate(ended, 1) if each["primary"] and isfinite(each["primary"]["after"])]
-    every = -(-len(dots) // MOST_MARKS)
+    every = -(-len(ended) // MOST_MARKS)
     shown = [
-        ChartMark(x, each["primary"]["after"], None, _dot_words(each), each["eval_id"])
-        for at, (x, each) in enumerate(dots)
-        if at % every == 0 or each["eval_id"] in sources
+        _idea_mark(x, each) for x, each in enumerate(ended, 1) if (x - 1) % every == 0 or each["eval_id"] in sources
     ]
     points = [(x, y) for at, step in enumerate(steps) for x, y in ((step.after, steps[max(at - 1, 0)].mean), step[:2])]
     marks = [ChartMark(s.after, s.mean, s.interval, f"{s.node}: {format_number(s.mean)}", s.node) for s in steps]
-    values = [mark.y for mark in shown] + [y for _, y in points]
+    values = [mark.y for mark in shown if not mark.is_at_foot] + [y for _, y in points]
     values += [end for step in steps if step.interval for end in step.interval]
-    lines = [ChartLine("best node", [*points, (whole, steps[-1].mean)], marks), ChartLine("each idea", [], shown)]
-    left = f"; {len(shown)} of {len(dots)} ideas are drawn" if len(shown) < len(dots) else ""
+    lines = [
+        ChartLine("best node", [*points, (whole, steps[-1].mean)], marks),
+        ChartLine("each idea, by its outcome", [], shown),
+    ]
+    left = f"; {len(shown)} of {len(ended)} ideas are drawn" if len(shown) < len(ended) else ""
     better = better_direction(config, config["primary"])
     sentence = (
         f"The best node's {primary} over {plural(len(ended), 'evaluation')}: {format_number(steps[0].mean)} at the "
@@ -319,6 +319,8 @@ def stair_picture(manifest: Manifest) -> Picture | None:
     )
     if any(step.interval for step in steps):
         sentence += " Bars: what luck leaves of the gain against the start."
+    if any(mark.is_at_foot for mark in shown):
+        sentence += " At the foot: ideas without a score."
     svg = line_chart(sentence, amount_scale("evaluations that ended", whole), number_scale(primary, values), lines)
     return Picture("stair", f"The best {primary}", sentence, svg)
 
@@ -329,9 +331,17 @@ def _in_order(manifest: Manifest) -> list[Manifest]:
     return sorted(ended, key=lambda each: each["finished_at"] or 0.0)
 
 
+def _idea_mark(x: int, each: Manifest) -> ChartMark:
+    """The mark of an evaluation; what has no score, or none that is a number, stands at the foot."""
+    score = finite(each["primary"]["after"]) if each["primary"] else None
+    status, words = idea_status(each, False, False), _dot_words(each)
+    return ChartMark(x, score or 0.0, None, words, each["eval_id"], status, score is None)
+
+
 def _dot_words(each: Manifest) -> str:
     cells = idea_cells(each, True)
-    return f"{each['eval_id']} {clip_text(each['idea_title'], 60)}: {cells.change}, {cells.outcome}"
+    change = f"{cells.change}, " if each["primary"] else ""
+    return f"{each['eval_id']} {clip_text(each['idea_title'], 60)}: {change}{cells.outcome}"
 
 
 def _source(manifest: Manifest, node: str) -> str | None:

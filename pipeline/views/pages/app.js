@@ -244,15 +244,18 @@ keys      all by keyboard */
 
   // Elements and attributes of pictures; all else is left out, whoever drew them.
   const SVG = "http://www.w3.org/2000/svg";
-  const DRAWN = new Set("svg g path line polyline polygon rect circle ellipse text tspan title desc".split(" "));
+  const DRAWN = new Set("svg g path line polyline polygon rect circle ellipse text tspan title desc defs marker".split(" "));
   const LOOKS = new Set(
     ("viewBox role aria-label class d x y x1 y1 x2 y2 cx cy r rx ry width height points transform text-anchor " +
-      "stroke-dasharray data-item preserveAspectRatio").split(" "),
+      "stroke-dasharray data-item preserveAspectRatio id refX refY markerWidth markerHeight orient").split(" "),
   );
+  const TIPS = /^marker-(start|end)$/; // of an arrow, which stand in the picture itself
 
   function copyDrawn(from) {
     const made = document.createElementNS(SVG, from.localName);
-    for (const { name, value } of from.attributes) if (LOOKS.has(name)) made.setAttribute(name, value);
+    for (const { name, value } of from.attributes) {
+      if (LOOKS.has(name) || (TIPS.test(name) && value === "url(#tip)")) made.setAttribute(name, value);
+    }
     for (const child of from.childNodes) {
       if (child.nodeType === Node.TEXT_NODE) made.append(visible(child.data));
       else if (child.namespaceURI === SVG && DRAWN.has(child.localName)) made.append(copyDrawn(child));
@@ -269,7 +272,44 @@ keys      all by keyboard */
       if (mark) open(mark.dataset.item);
     });
     markItem(picture);
-    return node("div", { class: "drawing" }, picture);
+    const told = node("p", { class: "note told", hidden: true });
+    if (picture.querySelector("[data-item]")) walkMarks(picture, told);
+    // boxes with names are drawn in the size of their letters, and scrolled where there is no room
+    if (picture.classList.contains("graph")) picture.style.width = `${picture.viewBox.baseVal.width}px`;
+    const box = picture.classList.contains("graph") ? scrollBox(block.title, picture) : picture;
+    return node("div", { class: "drawing" }, box, told);
+  }
+
+  /** Let the keyboard come to the marks of a picture, one after the other, and say which one that is. */
+  function walkMarks(picture, told) {
+    const marks = [...picture.querySelectorAll("[data-item]")];
+    picture.setAttribute("role", "group");
+    marks.forEach((mark, at) => {
+      mark.setAttribute("tabindex", at ? "-1" : "0");
+      mark.setAttribute("role", "link");
+      mark.setAttribute("aria-label", mark.querySelector("title")?.textContent || mark.dataset.item);
+    });
+    const tell = (event) => {
+      const mark = event.target.closest("[data-item]");
+      if (!mark) return;
+      told.hidden = false;
+      told.textContent = mark.getAttribute("aria-label");
+    };
+    picture.addEventListener("pointerover", tell);
+    picture.addEventListener("focusin", tell);
+    picture.addEventListener("keydown", (event) => {
+      const at = marks.indexOf(event.target);
+      const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (at >= 0 && by) {
+        const next = marks[Math.max(0, Math.min(marks.length - 1, at + by))];
+        marks[at].setAttribute("tabindex", "-1");
+        next.setAttribute("tabindex", "0");
+        next.focus();
+      } else if (at >= 0 && (event.key === "Enter" || event.key === " ")) open(marks[at].dataset.item);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
   }
 
   /** Let the marks of the open item stand out. */
@@ -285,25 +325,65 @@ keys      all by keyboard */
   function drawHeat(block) {
     const values = block.rows.flatMap((row) => row.values).filter(Number.isFinite);
     const [paint, words] = [heatPaint(values, block), heatFormat(values, block)];
+    const labels = briefLabels(block.rows.map((row) => row.title));
     const body = node("tbody");
     const rows = Math.max(10, Math.floor(MOST_CELLS / Math.max(1, block.columns.length)));
     const more = () => {
       const from = body.rows.length;
-      for (const row of block.rows.slice(from, from + rows)) {
-        const name = row.item ? itemLink(row.item, row.title) : row.title;
+      for (const [at, row] of block.rows.slice(from, from + rows).entries()) {
+        const label = labels.brief[from + at];
+        const name = row.item ? itemLink(row.item, label) : label;
         const cell = (value) => (Number.isFinite(value) ? heatCell(paint(value), words(value), block) : missingCell());
-        body.append(node("tr", {}, node("th", { scope: "row" }, name), row.values.map(cell)));
+        body.append(node("tr", {}, node("th", { scope: "row", title: row.title }, name), row.values.map(cell)));
       }
       rest.hidden = body.rows.length >= block.rows.length;
       rest.textContent = `${body.rows.length} of ${plural(block.rows.length, "row")}; show more`;
     };
     const rest = button("", more, { class: "more" });
     more();
-    const corner = node("td", {}, unitNote(block));
+    const corner = node("td", {}, labels.same, unitNote(block));
     const titles = block.columns.map((name) => node("th", { scope: "col" }, name));
     const head = node("thead", {}, node("tr", {}, corner, titles));
     const table = node("table", { class: block.columns.length > ROOMY ? "heat small" : "heat" }, head, body);
-    return node("div", {}, scrollBox(block.title, table), rest, heatLegend(values, words, block));
+    const told = node("p", { class: "note told", "aria-hidden": "true" });
+    walkCells(table, block, told);
+    return node("div", {}, scrollBox(block.title, table), told, rest, heatLegend(values, words, block));
+  }
+
+  /** Labels without the words that all of them have at the same place; `same`: those words. */
+  function briefLabels(titles) {
+    const words = titles.map((title) => visible(title).match(/[^\s,;:={}"']+/g) || []);
+    const isAlike = titles.length > 1 && words.every((each) => each.length === words[0].length);
+    const differs = (isAlike ? words[0] : []).map((word, at) => words.some((each) => each[at] !== word));
+    if (!differs.includes(true) || !differs.includes(false)) return { brief: titles, same: "" };
+    const brief = words.map((each) => each.filter((_, at) => differs[at]).join(" · "));
+    return { brief, same: words[0].filter((_, at) => !differs[at]).join(" · ") };
+  }
+
+  /** Say of the cell that is pointed to, or that the arrow keys have come to, where it is and its number. */
+  function walkCells(table, block, told) {
+    const cellOf = (event) => event.target.closest("tbody td");
+    const tell = (event) => {
+      const cell = cellOf(event);
+      if (!cell) return;
+      const [row, column] = [cell.parentElement.rowIndex - 1, cell.cellIndex - 1];
+      told.textContent = visible(`${block.rows[row].title}, ${block.columns[column]}: ${cell.title}`);
+    };
+    table.addEventListener("pointerover", tell);
+    table.addEventListener("focusin", tell);
+    table.tBodies[0].rows[0]?.cells[1]?.setAttribute("tabindex", "0");
+    table.addEventListener("keydown", (event) => {
+      const cell = cellOf(event);
+      const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] || [];
+      if (!cell || down === undefined) return;
+      const next = table.rows[cell.parentElement.rowIndex + down]?.cells[cell.cellIndex + right];
+      event.preventDefault();
+      event.stopPropagation();
+      if (next?.tagName !== "TD" || next.closest("thead")) return;
+      cell.removeAttribute("tabindex");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    });
   }
 
   /** Numbers of one heat map: as many decimals as three digits of the largest need; signs where there is a centre. */
@@ -408,6 +488,8 @@ keys      all by keyboard */
   const MOST_ROWS = 200; // of a table that stands there whole
   const BEYOND = 12; // rows above and below what is in view
   const MOST_PRINTED = 1000;
+  const SENTENCE = 24; // letters, from which on a cell may take several lines
+  const NARROW = 720; // pixels, below which the cells of a row stand below each other
 
   function drawTable(block, scope, head) {
     if (!block.rows.length) return node("p", { class: "empty" }, "Nothing yet.");
@@ -432,7 +514,7 @@ keys      all by keyboard */
       this.head = node("thead");
       const parts = [this.columnWidths(), this.head, this.body];
       this.table = node("table", { role, "aria-labelledby": `${scope}-${block.name}` }, parts);
-      this.table.classList.toggle("long", this.isLong);
+      this.setLooks();
       const box = () => node("div", { class: "scroll rows", tabindex: "-1" }, this.table);
       this.box = hasItems ? box() : scrollBox(block.title, this.table);
       this.tools = this.makeTools();
@@ -440,7 +522,7 @@ keys      all by keyboard */
       this.box.addEventListener("scroll", () => this.queue(), { passive: true });
       this.body.addEventListener("click", (event) => this.pressed(event));
       this.body.addEventListener("focusin", (event) => this.focused(event));
-      new ResizeObserver(() => this.queue()).observe(this.box);
+      new ResizeObserver(() => this.fit()).observe(this.box);
       this.arrange();
     }
 
@@ -453,6 +535,9 @@ keys      all by keyboard */
       this.isTree = block.rows.some((row) => row.depth);
       this.isLong = block.rows.length > MOST_ROWS;
       this.hasStatus = block.rows.some((row) => row.status);
+      const lengths = block.columns.map((_, at) => block.rows.reduce((most, { cells }) => Math.max(most, (cells[at] || "").length), 0));
+      // columns of sentences, which may take several lines; all else stands in one
+      this.isProse = block.columns.map(({ is_number }, at) => at > 0 && !is_number && lengths[at] > SENTENCE);
       const open = []; // the last row of each depth
       this.parents = block.rows.map((row, at) => {
         open.length = Math.min(open.length, row.depth);
@@ -467,10 +552,32 @@ keys      all by keyboard */
 
     update(block) {
       this.take(block);
-      this.table.classList.toggle("long", this.isLong);
       this.table.querySelector("colgroup").replaceWith(this.columnWidths());
+      this.setLooks();
       this.drawChips();
       this.arrange();
+    }
+
+    setLooks() {
+      this.table.classList.toggle("long", this.isLong);
+      const isTall = this.isLong && this.isProse.some(Boolean);
+      this.table.classList.toggle("tall", isTall);
+      this.table.style.minWidth = isTall && !this.isNarrow ? `${this.least}ch` : "";
+      this.table.classList.toggle("narrow", Boolean(this.isNarrow));
+      this.table.classList.toggle("brief", this.scope === "of");
+    }
+
+    /** Stack the cells of a row where there is no room for them beside each other. */
+    fit() {
+      const width = this.box.clientWidth;
+      const columns = this.block.columns.length + this.hasStatus;
+      const isNarrow = Boolean(width) && columns > 2 && width < Math.min(NARROW, 110 * columns) && !this.isPrinted;
+      if (isNarrow === Boolean(this.isNarrow)) return this.queue();
+      this.isNarrow = isNarrow;
+      this.setLooks();
+      this.drawRows(true);
+      if (this.scope === "of" && place.item) showOpenRow();
+      return undefined;
     }
 
     // - What is shown, in which order.
@@ -548,14 +655,15 @@ keys      all by keyboard */
         const least = title.length + unit.length + 4;
         const most = rows.reduce((most, row) => Math.max(most, (row.cells[column] || "").length), least);
         const indent = column ? 0 : 5 + Math.max(...rows.slice(0, 5000).map((row) => row.depth)) * 1.6;
-        return Math.min(is_number ? 32 : 56, most + 3) + indent;
+        return this.isProse[column] ? 0 : Math.min(32, most + 3) + indent;
       });
       if (this.hasStatus) widths.splice(1, 0, 13);
       for (const width of widths) {
         const column = node("col");
-        column.style.width = `${width}ch`;
+        if (width) column.style.width = `${width}ch`; // those of sentences share what is left
         group.append(column);
       }
+      this.least = widths.reduce((sum, width) => sum + (width || 24), 0);
       return group;
     }
 
@@ -623,7 +731,7 @@ keys      all by keyboard */
     }
 
     get rowHeight() {
-      return this.isLong ? 28 : 29;
+      return !this.isLong ? 29 : this.isNarrow ? 88 : this.isProse.some(Boolean) ? 46 : 28;
     }
 
     keyOf(at) {
@@ -667,8 +775,11 @@ keys      all by keyboard */
       const isSince = this.block.columns[column]?.is_since && !isMissing;
       if (isSince) return node("td", { class: "number", "data-since": cell }, sinceText(Number(cell)));
       const classes = [this.block.columns[column]?.is_number && "number", isMissing && "missing-text"];
-      const title = this.isLong && cell.length > 20 ? cell : null;
-      return node("td", { class: classes.filter(Boolean).join(" ") || null, title }, cell);
+      const isProse = this.isProse[column];
+      const title = isProse || (this.isLong && cell.length > 20) ? cell : null;
+      const look = [...classes, isProse && "words"].filter(Boolean).join(" ") || null;
+      const of = this.block.columns[column]?.title;
+      return node("td", { class: look, title, "data-title": of }, isProse ? node("div", {}, cell) : cell);
     }
 
     rowElement(key) {
@@ -801,6 +912,7 @@ keys      all by keyboard */
 
     print(isPrinted) {
       this.isPrinted = isPrinted;
+      this.fit();
       this.drawRows(true);
     }
   }
@@ -833,6 +945,16 @@ keys      all by keyboard */
     markItem(document);
     if (isNew || byId("drawer").hidden) drawDrawer(true);
     else byId("drawer").focus();
+    requestAnimationFrame(showOpenRow); // once the page has made room for the drawer
+  }
+
+  /** Bring the row of the open item into view, and let the cursor stand on it. */
+  function showOpenRow() {
+    const has = (table) => table?.shown.some((at) => table.block.rows[at].item === place.item);
+    const table = [activeTable(), ...tables.values()].find(has);
+    if (!table || !place.item) return;
+    table.go(table.shown.findIndex((at) => table.block.rows[at].item === place.item), false);
+    table.rowElement(place.item)?.scrollIntoView({ block: "nearest" });
   }
 
   function close() {
@@ -901,11 +1023,15 @@ keys      all by keyboard */
 
   function drawHeader() {
     const { run: name, kind, headline, state, command, at, figures, meaning } = run.projection;
-    document.title = `${visible(name)}: ${state.word}`;
+    const isUnknown = link.isLost && ["live", "paused"].includes(state.word);
+    const word = isUnknown ? "connection lost" : state.word;
+    document.title = `${visible(name)}: ${word}`;
     const since = state.since ? `since ${timeText(state.since)}` : "";
     const why = headline.includes(state.why) ? "" : state.why; // said already
-    const badge = node("span", { class: `run-state ${state.word}`, title: `${state.why} ${since}`.trim() }, state.word);
-    const tools = [fill(), steering(), themeButton(), quiet("?", showHelp, "Keys")];
+    const look = isUnknown ? "lost" : state.word;
+    const badge = node("span", { class: `run-state ${look}`, title: `${state.why} ${since}`.trim() }, word);
+    const list = data.live?.list && node("a", { class: "list", href: data.live.list }, "all runs");
+    const tools = [fill(), steering(), list, themeButton(), quiet("?", showHelp, "Keys")];
     const when = at ? `as of ${timeText(at)}` : "";
     byId("top").replaceChildren(
       node("div", { class: "title" }, node("h1", {}, name), node("span", { class: "kind" }, kind), badge, tools),
@@ -1027,7 +1153,7 @@ keys      all by keyboard */
 
   const POLL = 5000;
   const LOST = "connection lost; this is the last that was heard";
-  const link = { word: "", token: "", version: 0 };
+  const link = { word: "", token: "", version: 0, isLost: false };
 
   function showLink() {
     const shown = byId("link-state");
@@ -1041,9 +1167,11 @@ keys      all by keyboard */
     return answer.json();
   }
 
-  function setLink(word) {
-    link.word = word;
-    showLink();
+  function setLink(word, isLost = false) {
+    const isOther = link.isLost !== isLost;
+    Object.assign(link, { word, isLost });
+    if (isOther) drawHeader(); // nobody knows whether it is live
+    else showLink();
   }
 
   const TAKERS = {
@@ -1066,7 +1194,7 @@ keys      all by keyboard */
     });
     source.addEventListener("open", () => setLink(""));
     source.addEventListener("error", () => {
-      setLink(LOST);
+      setLink(LOST, true);
       if (source.readyState === EventSource.CLOSED) poll();
     });
   }
@@ -1080,7 +1208,7 @@ keys      all by keyboard */
       }
       setLink("asked every 5 s");
     } catch (error) {
-      setLink(`${LOST} (${error.message})`);
+      setLink(`${LOST} (${error.message})`, true);
     }
     setTimeout(poll, POLL);
   }
@@ -1137,17 +1265,28 @@ keys      all by keyboard */
       const headers = { "Content-Type": "application/json" };
       const answer = await ask(`/${what}`, { method: "POST", headers, body: JSON.stringify(words) });
       notice(answer.said || `${what}: done`);
-      return true;
+      return "";
     } catch (error) {
-      notice(error.message);
-      return false;
+      if (!byId("dialog").open) notice(error.message);
+      return error.message || `${what}: not done`;
     }
   }
 
+  const NOTICED = 8000; // milliseconds that a notice stays, unless somebody points to it
+
   function notice(words) {
     const box = byId("notice");
+    const close = () => {
+      if (box.matches(":hover, :focus-within")) later();
+      else box.hidden = true;
+    };
+    const later = () => {
+      clearTimeout(notice.timer);
+      notice.timer = setTimeout(close, NOTICED);
+    };
     box.replaceChildren(node("span", {}, words), quiet("close", () => (box.hidden = true)));
     box.hidden = false;
+    later();
   }
 
   function askWords(what, title, field, label) {
@@ -1155,9 +1294,11 @@ keys      all by keyboard */
     const other = node("input", { "aria-label": label, placeholder: label, required: field === "slot" });
     const send = async (event) => {
       event.preventDefault();
-      if (await steer(what, { text: text.value, [field]: other.value })) byId("dialog").close();
+      wrong.textContent = await steer(what, { text: text.value, [field]: other.value });
+      if (!wrong.textContent) byId("dialog").close();
     };
-    showDialog(title, node("form", { submit: send }, other, text, node("button", {}, "send")));
+    const wrong = node("p", { class: "wrong", role: "alert" });
+    showDialog(title, node("form", { submit: send }, other, text, wrong, node("button", {}, "send")));
     other.focus();
   }
 
@@ -1302,26 +1443,44 @@ keys      all by keyboard */
   }
 
   function arrive() {
+    const token = takeToken();
+    if (token) return enterAgain(token);
     const before = [place.item, place.view];
     readHash();
     if (before[1] !== place.view || !tables.size) drawBlocks();
     else for (const table of tables.values()) table.arrange();
     if (place.item && before[0] !== place.item) drawDrawer(false);
     if (!place.item && !byId("drawer").hidden) close();
+    return undefined;
   }
 
   // --- Beginning.
 
+  /** Take the token of a link from the address; empty if there is none. */
   function takeToken() {
     const words = new URLSearchParams(location.hash.slice(1));
-    if (!data.live || !words.has("token")) return;
-    sessionStorage.setItem("coppice-token", words.get("token"));
+    if (!data.live || !words.has("token")) return "";
+    const token = words.get("token");
     words.delete("token");
     history.replaceState(null, "", `#${words}`);
+    return token;
+  }
+
+  /** Open the link of another server, which was pasted over that of the one that is gone. */
+  async function enterAgain(token) {
+    try {
+      const answer = await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } });
+      if (!answer.ok) throw new Error((await answer.text()).slice(0, 300) || `${answer.status}`);
+      sessionStorage.setItem("coppice-token", token);
+      location.reload();
+    } catch (error) {
+      notice(`This link opens nothing: ${error.message}`);
+    }
   }
 
   async function begin() {
-    takeToken();
+    const token = takeToken();
+    if (token) sessionStorage.setItem("coppice-token", token);
     if (data.live) link.token = sessionStorage.getItem("coppice-token") || "";
     if (data.packed) run.packed = await unpack(data.packed[0]);
     run.projection = data.projection || run.packed.projection;

@@ -20,6 +20,7 @@ from pipeline.views.pages.drawing import (
     svg_mark,
     svg_picture,
     svg_polyline,
+    svg_sign,
     svg_text,
     upright_bar,
 )
@@ -31,11 +32,15 @@ SAMPLE, LEGEND = 34, 20  # of a line in the legend, and how high a row of it
 
 
 class ChartMark(NamedTuple):
+    """A mark at a number, or at the foot.  `status`: one of STATUSES, whose sign and colour it has."""
+
     x: float
     y: float
     interval: tuple[float, float] | None
     tooltip: str  # is read where the pointer rests on it
     item: str = ""  # whose details it opens
+    status: str = ""
+    is_at_foot: bool = False
 
 
 class ChartLine(NamedTuple):
@@ -72,8 +77,10 @@ def line_chart(title: str, across: Scale, up: Scale, lines: Sequence[ChartLine])
     for look, each in enumerate(lines):  # marks of several lines at the same place stand side by side
         parts += _marks(plane, look, each, (look - (len(lines) - 1) / 2) * min(APART, 2 * PAD / len(lines)))
     for look, (each, (x, y)) in enumerate(zip(lines, places, strict=True) if len(lines) > 1 else ()):
-        sample = svg_polyline(look, [(x, y + 6), (x + SAMPLE, y + 6)])
-        group = svg_group(look, [sample, svg_mark(look, x + SAMPLE / 2, y + 6)])
+        sample = [svg_polyline(look, [(x, y + 6), (x + SAMPLE, y + 6)])] if each.points else []
+        signs = dict.fromkeys(mark.status for mark in each.marks if mark.status)
+        mark = svg_sign(next(iter(signs)), x + SAMPLE / 2, y + 6) if signs else svg_mark(look, x + SAMPLE / 2, y + 6)
+        group = svg_group(look, [*sample, mark])
         parts.append(group + svg_text(x + SAMPLE + 7, y + 10, each.name, "start"))
     return svg_picture(title, plane.top + PLANE_HEIGHT + FOOT, parts)
 
@@ -101,7 +108,9 @@ def _marks(plane: Plane, look: int, each: ChartLine, aside: float) -> Iterator[s
     for one in each.marks:
         x = plane.x(one.x) + aside
         bar = upright_bar(x, *map(plane.y, one.interval)) if one.interval else ()
-        yield svg_group(look, [*bar, svg_mark(look, x, plane.y(one.y))], one.tooltip, one.item)
+        y = plane.top + PLANE_HEIGHT if one.is_at_foot else plane.y(one.y)
+        mark = svg_sign(one.status, x, y) if one.status else svg_mark(look, x, y)
+        yield svg_group(look, [*bar, mark], one.tooltip, one.item)
 
 
 ROW_HEIGHT, ROWS_TOP = 34, 6  # of a row; above all of them

@@ -44,12 +44,19 @@ class Report(NamedTuple):
 
 
 def live_document(
-    sources: Sources, projection: Json, base: str, can: Sequence[str] = (), has_clock: bool = True
+    sources: Sources,
+    projection: Json,
+    base: str,
+    can: Sequence[str] = (),
+    run_list: str = "",
+    has_clock: bool = True,
 ) -> str:
     """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token.
 
-    `has_clock`: times go on as on the clock of whoever looks; those of a show do not."""
-    data = {"projection": projection, "details": {}, "live": {"base": base, "can": [*can], "has_clock": has_clock}}
+    `run_list`: where all runs are listed, if they are; `has_clock`: times go on as on the clock of whoever looks, as
+    those of a show do not."""
+    live = {"base": base, "can": [*can], "list": run_list, "has_clock": has_clock}
+    data = {"projection": projection, "details": {}, "live": live}
     return _html(sources, projection, data)
 
 
@@ -244,3 +251,94 @@ def _plain_header(projection: Json) -> str:
         f'<p class="headline">{html_text(projection["headline"])}</p></header><dl id="figures">{figures}</dl>'
         "<noscript><p>Tables, pictures and details need JavaScript, all of which stands in this file.</p></noscript>"
     )
+
+
+# --- The pages of a dashboard that are of no run: the door for who has only the link, and the list of runs.
+
+# The theme that was chosen on a run's page, in the words of its script.
+_THEME = """
+try { document.documentElement.dataset.theme = localStorage.getItem("coppice-theme") || "auto"; } catch {}
+"""
+# The token comes behind the `#`, which no browser sends to anybody; it is kept for this tab, the cookie for others.
+_DOOR = """
+const words = new URLSearchParams(location.hash.slice(1));
+const token = words.get("token") || sessionStorage.getItem("coppice-token");
+words.delete("token");
+const say = (text) => (document.getElementById("say").textContent = text);
+const go = () => {
+  history.replaceState(null, "", location.pathname + (String(words) && `#${words}`));
+  location.reload();
+};
+const asked = token
+  ? fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } })
+  : fetch("/api/session");
+asked.then(async (answer) => {
+  if (!answer.ok || (await answer.json()).session !== "open")
+    return say("Open the link that coppice dashboard printed: it has the token of this server.");
+  if (token) sessionStorage.setItem("coppice-token", token);
+  return go();
+}, () => say("The server does not answer."));
+addEventListener("hashchange", () => location.reload());
+"""
+_LIST = """
+const node = (tag, text, more = {}) => Object.assign(document.createElement(tag), { textContent: text, ...more });
+function takeToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) sessionStorage.setItem("coppice-token", token);
+  if (token) history.replaceState(null, "", location.pathname);
+  return token;
+}
+takeToken();
+addEventListener("hashchange", async () => {
+  const token = takeToken();
+  if (!token) return;
+  await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } }).catch(() => null);
+  location.reload();
+});
+const time = (seconds) => `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+const state = (run) => run.problem || (run.state ? `${run.state.word}: ${run.state.why}` : "-");
+async function show() {
+  try {
+    const answer = await fetch("/api/runs", { cache: "no-store" });
+    if (answer.status === 401) return location.reload();
+    const rows = (await answer.json()).map((run) => {
+      const row = node("tr", "");
+      const name = node("td", "");
+      name.append(node("a", run.run, { href: `/runs/${encodeURIComponent(run.run)}` }));
+      const cells = [run.kind || "-", state(run), run.last ? time(run.last.at) : "-"];
+      row.append(name, ...cells.map((text) => node("td", text)));
+      return row;
+    });
+    document.getElementById("runs").replaceChildren(...rows);
+    document.getElementById("say").textContent = rows.length ? "" : "There is no run yet.";
+  } catch {
+    document.getElementById("say").textContent = "The server does not answer; this is the last that was heard.";
+  }
+  setTimeout(show, 5000);
+}
+show();
+"""
+
+
+def own_page(style: str, title: str, body: str, script: str) -> tuple[bytes, str]:
+    """A page of ours, and the policy by which nothing but its own script and style is run."""
+    script = _THEME + script
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (script, style)]
+    policy = f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; connect-src 'self'"
+    head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{style}</style>'
+    look = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    html = (
+        f'{head}{look}<main id="page"><header id="top"><div class="title"><h1>{title}</h1></div></header>'
+        f'{body}<p id="say" role="status"></p></main><script>{script}</script></html>'
+    )
+    return html.encode(), policy
+
+
+def door_page(style: str) -> tuple[bytes, str]:
+    return own_page(style, "Coppice", "<noscript>This page needs JavaScript.</noscript>", _DOOR)
+
+
+def run_list_page(style: str) -> tuple[bytes, str]:
+    heads = "".join(f"<th>{word}</th>" for word in ("run", "kind", "state", "last build"))
+    table = f'<table><thead><tr>{heads}</tr></thead><tbody id="runs"></tbody></table>'
+    return own_page(style, "Runs", f'<div class="card"><div class="scroll" tabindex="0">{table}</div></div>', _LIST)

@@ -256,6 +256,12 @@ def svg_mark(look: int, x: float, y: float) -> str:
     return f'<path class="mark" transform="translate({x:.1f} {y:.1f})" d="{SHAPES[look % len(SHAPES)]}"/>'
 
 
+def svg_sign(status: str, x: float, y: float) -> str:
+    """The sign of a status, in the colour that it has on the page."""
+    place = f'x="{x:.1f}" y="{y + 4.5:.1f}" text-anchor="middle"'
+    return f'<text class="status {status}" {place}>{STATUSES[status]}</text>'
+
+
 def svg_polyline(look: int, points: Iterable[tuple[float, float]]) -> str:
     dashes = DASHES[look % len(DASHES)]
     dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
