@@ -125,7 +125,7 @@ def test_a_package_that_lacks_what_it_needs_is_unavailable_with_how_to_get_it(
     (tmp_path / "httpx.py").write_text("import not_there\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "httpx", raising=False)
-    with pytest.raises(BackendUnavailable, match=r"^ideas: backend openai needs .*: pip install 'coppice\[openai\]'$"):
+    with pytest.raises(BackendUnavailable, match=r"^ideas: backend openai needs .* -m pip install -e .*\[openai\]'?$"):
         told(desk, server)
     assert not server.seen
 
