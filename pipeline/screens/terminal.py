@@ -69,8 +69,7 @@ class Pane(Widget):
 
     def __init__(self, name: str, unicode: bool) -> None:
         super().__init__(id=name)
-        self.unicode = unicode
-        self.count, self.top, self.selected = 0, 0, -1
+        self.unicode, self.count, self.top, self.selected = unicode, 0, 0, -1
         self.lines: Sequence[Line] = ()
         self.line_at: Callable[[int], Line] = lambda at: (PLAIN, "")
 

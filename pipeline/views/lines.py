@@ -205,3 +205,10 @@ def pad_text(text: str, width: int, right: bool = False) -> str:
     text = cut_text(text, width)
     fill = " " * (width - text_width(text))
     return fill + text if right else text + fill
+
+
+def since_text(cell: str, now: float | None) -> str:
+    """How long ago a time was, which a cell has as seconds of the epoch, or `-`; without a clock, the time."""
+    if cell == "-":
+        return cell
+    return time_text(float(cell)) if now is None else duration(now - float(cell), 0)

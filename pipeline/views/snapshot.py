@@ -18,11 +18,12 @@ from pipeline.views.lines import (
     cut_text,
     folded_line,
     pad_text,
+    since_text,
     text_width,
     thin_marks,
     time_text,
     wrap_text,
-)  # fmt: skip
+)
 
 STATE_SIGNS = {"empty": "○", "live": "▶", "paused": "‖", "stopped": "■", "killed": "✕", "failed": "✕", "done": "●"}
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -114,12 +115,6 @@ def _counted_table(table: Json, now: float | None) -> Json:
         for row in table["rows"]
     ]
     return {**table, "columns": columns, "rows": rows}
-
-
-def since_text(cell: str, now: float | None) -> str:
-    if cell == MISSING:
-        return cell
-    return time_text(float(cell)) if now is None else duration(now - float(cell), 0)
 
 
 # --- The head: what it is, how it stands, the figures.
