@@ -26,7 +26,7 @@ def data_of(page: str) -> Any:
 
 
 def unpacked(text: str) -> Any:
-    return json.loads(zlib.decompress(base64.b64decode(text), -15))
+    return json.loads(zlib.decompress(base64.b85decode(text.translate(str.maketrans(",:.", "<>&"))), -15))
 
 
 def details_in(page: str) -> dict[str, list[Json]]:

@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 import zlib
-from base64 import b64decode
+from base64 import b85decode
 from collections import Counter
 from contextlib import chdir
 from copy import deepcopy
@@ -362,7 +362,7 @@ def test_terminal_and_page_have_them_too(every: dict[str, Seen], large: dict[str
 def page_data(page: str) -> Json:
     """What the script of a page draws; of a large run it is packed."""
     data: Json = json.loads(re.findall(r'(?s)<script type="application/json" id="data">(.*?)</script>', page)[0])
-    first = json.loads(zlib.decompress(b64decode(data["packed"][0]), -15))
+    first = json.loads(zlib.decompress(b85decode(data["packed"][0].translate(str.maketrans(",:.", "<>&"))), -15))
     return first | {name: value for name, value in data.items() if value is not None}
 
 
