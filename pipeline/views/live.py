@@ -183,10 +183,10 @@ class Screen:
         while not self._closing.wait(REDRAW):
             if time.monotonic() - awake > STOPPED_SECONDS:
                 self._drawn = []  # others wrote below the block meanwhile: begin a new one
+            awake = time.monotonic()  # before it draws: it may be stopped within
             self._changed.clear()
             width, height = self._size()
             self._draw(self.block(width, height) if self._in_front() else [])
-            awake = time.monotonic()
             self._changed.wait(TICK)
 
     def _draw(self, lines: list[ScreenLine]) -> None:
