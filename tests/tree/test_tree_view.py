@@ -229,8 +229,16 @@ def test_repeats_of_what_goes_on_are_one_line() -> None:
     assert lines[1].endswith("working: sweep (100 times, last at 2001-09-09 01:48:19 UTC)")
 
 
+def when_one_ran(done: Seen) -> tuple[dict[str, Any], str]:
+    """The manifest as it was when the first evaluation had been started, and which one that is."""
+    started = next(event for event in done.manifest["events"] if event["event"] == "started")
+    half = manifest_at(done.manifest, started["at"])
+    assert half["evaluations"][started["eval_id"]]["task_state"] == "running"
+    return half, started["eval_id"]
+
+
 def test_what_a_build_says_that_it_works_on_is_shown_as_it_says(done: Seen) -> None:
-    half = manifest_at(done.manifest, done.manifest["events"][9]["at"])
+    half, _ = when_one_ran(done)
     at_work = [RunningTarget("x:d0.n0.i0.sweep", 1e9, "row 3 of 9"), RunningTarget("x:root", 1e9)]
     shown = as_json(projection_of(half, Moment(True, None, 2e9, at_work, 90.0)))
     rows = block(shown, "running")["rows"]
@@ -243,8 +251,7 @@ def test_what_a_build_says_that_it_works_on_is_shown_as_it_says(done: Seen) -> N
 
 
 def test_an_outage_waits_and_is_no_failure(done: Seen) -> None:
-    half = manifest_at(done.manifest, done.manifest["events"][9]["at"])
-    (running,) = [name for name, each in half["evaluations"].items() if each["task_state"] == "running"][:1]
+    half, running = when_one_ran(done)
     last = half["events"][-1]["at"]
     wait = {
         "at": last + 1,
