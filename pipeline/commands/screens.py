@@ -17,7 +17,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from math import inf, nan
 from shutil import get_terminal_size
@@ -356,16 +356,15 @@ def redraw(
     with keys_at_once(sys.stdin.fileno()) as stdin:
         screen.open()
         try:
-            while not is_over() and not _is_quit(stdin, poll_seconds):
-                before = projection, problem
-                try:
-                    projection, problem = apply_delta(projection, feed.poll()), ""
-                except SpecError as error:  # such as of records that are damaged now, and may be mended
-                    problem = cell_text(str(error))
-                if before != (projection, problem):
-                    screen.redraw_soon()
-        except KeyboardInterrupt:
-            pass  # how it is ended, like q
+            with suppress(KeyboardInterrupt):  # how it is ended, like q
+                while not is_over() and not _is_quit(stdin, poll_seconds):
+                    before = projection, problem
+                    try:
+                        projection, problem = apply_delta(projection, feed.poll()), ""
+                    except SpecError as error:  # such as of records that are damaged now, and may be mended
+                        problem = cell_text(str(error))
+                    if before != (projection, problem):
+                        screen.redraw_soon()
         finally:
             for line in snapshot(projection, *_last_size(), unicode) if is_over() else ():
                 screen.say(encodable(line, sys.stdout))

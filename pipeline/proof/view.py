@@ -83,11 +83,11 @@ from pipeline.views.blocks import (
     facts_table,
     failure_table,
     latest,
+    recorded_time,
     run_state,
     running_figure,
     running_table,
     target_blocks,
-    time_text,
 )
 
 NOTHING, SEARCHING, SEARCHED, CHECKED = "nothing", "searching", "searched", "checked"
@@ -389,7 +389,7 @@ def _goal_details(run: str, known: Knowledge, samples: Sequence[SampleRecord], a
     facts |= {"priority": f"{goal.priority:g}", "key of the statement": goal.key}
     facts |= {f"in the bank: {name}": str(value) for name, value in goal.metadata.items()}
     if at:
-        facts["recorded"] = time_text(at)
+        facts["recorded"] = recorded_time(at)
     if len(samples) > 1 and known.phase == CHECKED:
         facts["samples proved"] = f"{sum(each.is_proved for each in samples)} of {len(samples)}"
     yield facts_table("facts", goal.id, facts)

@@ -42,11 +42,11 @@ from pipeline.views.blocks import (
     made_count,
     own_name,
     own_seconds,
+    recorded_time,
     run_state,
     running_figure,
     running_table,
     target_blocks,
-    time_text,
 )
 from pipeline.views.graph import chart_picture, make_chart
 
@@ -140,7 +140,7 @@ def _step_rows(step: str, names: Sequence[str], states: Mapping[str, TargetState
             own_name(name),
             each.status,
             took,
-            time_text(each.at),
+            recorded_time(each.at),
             str(record.attempts) if record else BLANK,
         ]
         yield Row(cells, name, each.status, 0 if name == step else 1)

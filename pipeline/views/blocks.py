@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from time import localtime, strftime
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import OUTAGE_WORDS, PastBuild
@@ -36,7 +35,7 @@ from pipeline.core.projection import (
     TargetState,
 )
 from pipeline.core.text import count_words, duration, plural, target_count, visible_text
-from pipeline.views.lines import clean_text
+from pipeline.views.lines import clean_text, time_text
 from pipeline.views.pages.charts import ChartRow, rows_chart
 from pipeline.views.pages.drawing import number_scale
 
@@ -48,8 +47,9 @@ SAYS = (
 MOST_SPANS, MOST_BUILDS, MOST_FILES, LOG_BYTES = 30, 20, 40, 8000
 
 
-def time_text(at: float | None) -> str:
-    return strftime("%Y-%m-%d %H:%M:%S", localtime(at)) if at else BLANK
+def recorded_time(at: float | None) -> str:
+    """A time of the records as all screens have it; `-` where there is none."""
+    return time_text(at) if at else BLANK
 
 
 def own_name(name: str) -> str:
@@ -132,7 +132,7 @@ def target_blocks(
     if state.failure:
         facts |= {"why": clean_text(state.failure.why), "exit": str(state.failure.exit or BLANK)}
     if record := state.receipt or state.failure:
-        facts |= {"took": duration(record.end - record.start), "ended": time_text(record.end)}
+        facts |= {"took": duration(record.end - record.start), "ended": recorded_time(record.end)}
         facts["attempts"] = str(record.attempts)
     if state.receipt:
         facts |= {"how": state.receipt.how, "key": state.receipt.key}
@@ -198,7 +198,7 @@ def _build_row(build: PastBuild, goes_on: bool) -> Row:
     did = count_words(build.counts) or (endless if build.seconds is None else "nothing")
     did += f"; stopped: {build.stopped}" if build.stopped else ""
     saved = duration(build.saved) if build.saved else BLANK
-    return Row([str(build.number), time_text(build.at), took, did, saved])
+    return Row([str(build.number), recorded_time(build.at), took, did, saved])
 
 
 def _spans(run: str, build: PastBuild) -> Picture:
