@@ -57,6 +57,7 @@ MEANINGLESS = {
     "reset-dep": "pipeline.commands.doit_commands:ResetDepCommand",
     "strace": "pipeline.commands.doit_commands:StraceCommand",
 }
+PAGE_PORT = 8350  # where pages are served, unless another is named
 # Packages of the extras that commands of the same names need.
 EXTRAS = {"dashboard": ("starlette", "uvicorn"), "watch": ("textual",)}
 # `coppice mcts` builds the run of that name, so a run may have it.

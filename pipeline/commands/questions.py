@@ -15,6 +15,7 @@ from doit.exceptions import InvalidCommand
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.history import past_builds
+from pipeline.build.names import PAGE_PORT
 from pipeline.commands.command import (
     NAME,
     NAMES,
@@ -169,7 +170,7 @@ class ReplayCommand(OneRunCommand):
         option("from", "play the recording in FILE", "", "FILE"),
         option("save", "write the recording to FILE in place of playing it", "", "FILE"),
         option("page", "play it on a page, which is served at this machine alone"),
-        option("port", "the port of that page; 0 stands for any that is free", 8350, "N"),
+        option("port", "the port of that page; 0 stands for any that is free", PAGE_PORT, "N"),
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:

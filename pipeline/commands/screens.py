@@ -27,7 +27,7 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.build.names import EXTRAS
+from pipeline.build.names import EXTRAS, PAGE_PORT
 from pipeline.commands.command import NewCommand, OneRunCommand, option, print_text
 from pipeline.commands.selection import ability_of, run_of_word
 from pipeline.commands.steer import pause_run, resume_run
@@ -106,7 +106,7 @@ def details_of(feed: RunFeed, item: str) -> list[Json]:
 
 # --- dashboard.
 
-PORT, HOST = 8350, "127.0.0.1"
+HOST = "127.0.0.1"
 MEANS = (
     "whoever reaches this machine over the network can ask the dashboard, and whoever listens on the way reads its"
     " token and all that is shown, since nothing is encrypted"
@@ -124,7 +124,7 @@ class DashboardCommand(NewCommand):
         " are missing."
     )
     cmd_options = (
-        option("port", "the port; 0 stands for any that is free", PORT, "N"),
+        option("port", "the port; 0 stands for any that is free", PAGE_PORT, "N"),
         option("host", "the address to be reached at", HOST, "H"),
         option("open_to_network", f"allow a --host that others reach: {MEANS}"),
     )
