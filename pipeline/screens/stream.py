@@ -30,7 +30,7 @@ from pipeline.screens.feed import feed_command
 START_SECONDS = 60.0  # until the first projection, on a busy machine
 COMMENT_SECONDS = 15.0  # a word into a silent stream, so that both sides hear that they are connected
 SEND_SECONDS = 30.0
-PIECE, CHANGES_BYTES = 16_384, 512_000
+PIECE, CHANGES_BYTES = 4_096, 512_000
 
 
 def loop_time() -> float:
@@ -63,7 +63,8 @@ _UNPACKED: WeakValueDictionary[bytes, _Unpacked] = WeakValueDictionary()
 def _unpack(packed: bytes) -> _Unpacked:
     found = _UNPACKED.get(packed)
     if found is None:
-        found = _UNPACKED[packed] = _Unpacked(zlib.decompress(packed, 31))
+        size = int.from_bytes(packed[-4:], "little")  # as gzip tells it: room is made once
+        found = _UNPACKED[packed] = _Unpacked(zlib.decompress(packed, 31, size))
     return found
 
 

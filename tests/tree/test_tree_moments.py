@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import chdir
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from pipeline.build.project import load
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
 from pipeline.store.receipts import Receipts
 from pipeline.tree.follow import TreeFollower
-from pipeline.tree.report.live import LiveManifest
+from pipeline.tree.report.live import EventTail, LiveManifest
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.markdown import display_width
 from pipeline.tree.report.summary import summary_text
@@ -195,6 +196,28 @@ def test_events_from_before_are_still_read() -> None:
     ]
     life = lives_of(old)["d0.n0.i0"]
     assert (life["started_at"], life["finished_at"], life["scored_at"], life["worker_pid"]) == (2.0, 3.0, None, 7)
+
+
+OTHER_LOGS: dict[str, Callable[[Path, str], object]] = {
+    "cut and grown again": lambda log, text: log.write_text(text),
+    "replaced": lambda log, text: (log.with_name("new").write_text(text), log.with_name("new").rename(log)),
+}
+
+
+@pytest.mark.parametrize("how", OTHER_LOGS)
+def test_a_log_is_read_on_and_another_one_in_its_place_is_read_from_its_start(tmp_path: Path, how: str) -> None:
+    log = tmp_path / "events.jsonl"
+    tail = EventTail(str(log))
+    for names in ([], ["build"], ["build", "queued"], ["build", "queued", "started"]):
+        lines = "".join(json.dumps({"at": 1.0, "event": name}) + "\n" for name in names)
+        with log.open("a") as file:
+            file.write(f"{lines[log.stat().st_size :]}")
+        tail.read_on()
+        assert [event["event"] for event in tail.events] == names
+    OTHER_LOGS[how](log, "".join(json.dumps({"at": 2.0, "event": name}) + "\n" for name in "abcdefghij"))
+    tail.read_on()
+    assert [event["event"] for event in tail.events] == [*"abcdefghij"]
+    assert [json.loads(text)["at"] for text in tail.texts()] == [2.0] * 10
 
 
 def test_each_idea_ends_with_a_line_and_bookkeeping_has_none(project: Project) -> None:

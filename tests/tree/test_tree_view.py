@@ -29,7 +29,7 @@ from pipeline.screens.feed import page_sources
 from pipeline.store.steering import SteeringLog
 from pipeline.tree import view
 from pipeline.tree.report.figures import best_path
-from pipeline.tree.report.happenings import folded_lines
+from pipeline.tree.report.happenings import folded_events
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.manifest import fold_manifest
 from pipeline.tree.report.projection import projection_of
@@ -224,7 +224,7 @@ def test_repeats_of_what_goes_on_are_one_line() -> None:
         return {"event": name, "at": at, "eval_id": "d0.n0.i0", **more}
 
     works = [event("working", 1e9 + at, stage="sweep") for at in range(100)]
-    lines = folded_lines([event("queued", 1e9), *works, event("completed", 2e9)])
+    lines = [each.line for each in folded_events([event("queued", 1e9), *works, event("completed", 2e9)])]
     assert len(lines) == 3
     assert lines[1].endswith("working: sweep (100 times, last at 2001-09-09 01:48:19 UTC)")
 

@@ -168,22 +168,31 @@ def event_line(event: Event) -> str:
     return f"{time_text(_time(event))}  {where}{words}{': ' if parts else ''}{', '.join(parts)}"
 
 
-def folded_lines(events: Iterable[Event]) -> list[str]:
-    """Events on lines.  Of what the same evaluation is told of again, as of an attempt after an attempt, one is left:
-    the first, with how often it came and when it did last."""
-    folded: list[tuple[Event, int, float]] = []
-    last: dict[Any, int] = {}  # by whom it is told of, its last line
+class FoldedEvent(NamedTuple):
+    """An event that was told of so many `times`, at last at `until`."""
+
+    first: Event
+    times: int
+    until: float
+
+    @property
+    def line(self) -> str:
+        again = f" ({self.times} times, last at {time_text(self.until)})" if self.times > 1 else ""
+        return f"{event_line(self.first)}{again}"
+
+
+def folded_events(events: Iterable[Event]) -> list[FoldedEvent]:
+    """Events, of which those that tell the same of an evaluation again, as of an attempt after an attempt, are one."""
+    folded: list[FoldedEvent] = []
+    last: dict[Any, int] = {}  # by whom it is told of, its last event
     for event in events:
         who, place = event.get("eval_id"), last.get(event.get("eval_id"), -1)
-        if who and place >= 0 and _is_repeat(folded[place][0], event):
-            folded[place] = (folded[place][0], folded[place][1] + 1, _time(event))
+        if who and place >= 0 and _is_repeat(folded[place].first, event):
+            folded[place] = FoldedEvent(folded[place].first, folded[place].times + 1, _time(event))
             continue
         last[who] = len(folded)
-        folded.append((event, 1, _time(event)))
-    again = ((event_line(event), count, until) for event, count, until in folded)
-    return [
-        f"{line} ({count} times, last at {time_text(until)})" if count > 1 else line for line, count, until in again
-    ]
+        folded.append(FoldedEvent(event, 1, _time(event)))
+    return folded
 
 
 def _is_repeat(before: Event, event: Event) -> bool:

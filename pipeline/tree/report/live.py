@@ -45,7 +45,6 @@ from pipeline.tree.run.records import (
     lives_of,
     load_if_intact,
     outage_stop,
-    read_events,
 )
 from pipeline.tree.spec.model import Params
 from pipeline.trust.series import round_significant
@@ -54,40 +53,44 @@ NO_TASKS: Record = {"tasks": {}}
 
 
 class EventTail:
-    """Events of a log that grows, each with its text; only new lines are read."""
+    """Events of a log that grows; only new lines are read, and all again of a log that is another one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._restart()
 
     def _restart(self) -> None:
-        self._place = 0
+        self._inode, self._place, self._last = 0, 0, b""
         self.events: list[Record] = []
-        self.texts: list[str] = []
+        self._texts: list[str] = []
+
+    def texts(self) -> list[str]:
+        """The events as they stand in a manifest."""
+        self._texts += [json_text(event, 2) for event in self.events[len(self._texts) :]]
+        return self._texts
 
     def read_on(self) -> None:
         if not os.path.exists(self.path):
             self._restart()
             return
         with open_plain(self.path) as file:
-            if os.fstat(file.fileno()).st_size < self._place:  # somebody has cut it
+            inode = os.fstat(file.fileno()).st_ino
+            file.seek(self._place - len(self._last))
+            if inode != self._inode or file.read(len(self._last)) != self._last:  # somebody has cut or replaced it
                 self._restart()
-            file.seek(self._place)
+                self._inode = inode
+                file.seek(0)
             for line in whole_lines(file):
-                self._place += len(line)
-                self._add(line)
-
-    def _add(self, line: bytes) -> None:
-        if event := event_of(line):
-            self.events.append(event)
-            self.texts.append(json_text(event, 2))
+                self._place, self._last = self._place + len(line), line
+                if event := event_of(line):
+                    self.events.append(event)
 
 
 class LiveManifest:
     """Manifest of a run that is kept up to date.  `lives`: of each evaluation, kept by the coordinator."""
 
-    def __init__(self, run: str, config: Params, lives: Mapping[str, Record]) -> None:
-        self.run, self.config, self.lives = run, config, lives
+    def __init__(self, run: str, config: Params, lives: Mapping[str, Record], events: EventTail | None = None) -> None:
+        self.run, self.config, self.lives, self._known = run, config, lives, events
         self._entries: dict[str, Record] = {}
         self._texts: dict[str, str] = {}
         self._calls: dict[str, dict[str, str]] = {}
@@ -96,7 +99,7 @@ class LiveManifest:
     def renew(self) -> None:
         """Forget everything: what all entries rest on has changed."""
         self._records = RunRecords(self.run, self.config)
-        self._events = EventTail(self._records.at.of_run(EVENTS))
+        self._events = self._known or EventTail(self._records.at.of_run(EVENTS))
         self._nodes: dict[str, Record] | None = None
         self._stale = {str(slot) for slot in self._records.shape.all_slots()}
         self._relived: set[str] = set()
@@ -162,7 +165,7 @@ class LiveManifest:
             self._nodes = node_entries(self._records)
         entries = {name: self._entries[name] for name in assigned}
         calls = {name: path for found in self._calls.values() for name, path in found.items()}
-        return whole_manifest(self._records, self._nodes, entries, calls, self._events.events)
+        return whole_manifest(self._records, self._nodes, entries, calls, [*self._events.events])
 
     def write(self) -> Record:
         """Put the file in place, whole; the manifest."""
@@ -195,21 +198,28 @@ class LiveManifest:
             lines = [f'  "{slot}": {self._texts[slot]}' for slot in sorted(part)]
             return "{\n" + ",\n".join(lines) + "\n }"
         if name == "events" and part:
-            return "[\n" + ",\n".join(f"  {text}" for text in self._events.texts) + "\n ]"
+            return "[\n" + ",\n".join(f"  {text}" for text in self._events.texts()) + "\n ]"
         return json_text(part, 1)
 
 
 def current_manifest(run: str, config: Params) -> Record:
     """The manifest as it is now: that of the last build with what has happened since, or folded anew without one."""
-    events = [*read_events(RunLayout(run).of_run(EVENTS))]
-    stored, lives = _stored_manifest(run, json.dumps(run_config(config), sort_keys=True)), lives_of(events)
+    tail = _tail_of(os.path.abspath(RunLayout(run).of_run(EVENTS)))
+    tail.read_on()
+    events, stored = [*tail.events], _stored_manifest(run, json.dumps(run_config(config), sort_keys=True))
     if stored is None or stored["events"] != events[: len(stored["events"])]:
-        return fold_manifest(run, config, lives)
+        return fold_manifest(run, config, lives_of(events))
     if since := events[len(stored["events"]) :]:
-        live = LiveManifest(run, config, lives)
+        live = LiveManifest(run, config, lives_of(events), tail)
         live.resume(stored, since)
         return live.fold()
     return {**stored, "holdout": sealed_record(run, config)}  # it is opened without a build of the search
+
+
+@lru_cache(1)
+def _tail_of(path: str) -> EventTail:
+    """The tail of a log, which whoever follows a run reads on from where he was."""
+    return EventTail(path)
 
 
 def _stored_manifest(run: str, own_config: str) -> Record | None:

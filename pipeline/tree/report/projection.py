@@ -58,7 +58,7 @@ from pipeline.tree.report.figures import (
     status_counts,
     too_good,
 )
-from pipeline.tree.report.happenings import folded_lines, last_build, standing_text, wait_rows, waiting_slots
+from pipeline.tree.report.happenings import folded_events, last_build, standing_text, wait_rows, waiting_slots
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
 from pipeline.tree.report.run_records import EXPANDED
@@ -440,8 +440,8 @@ def _budget(manifest: Manifest) -> Iterator[Block]:
 
 def _events(manifest: Manifest) -> Iterator[Block]:
     events = manifest["events"]
-    if every := folded_lines(events):
-        lines, path = every[-MOST_EVENTS:], RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
+    if every := folded_events(events):
+        lines, path = [each.line for each in every[-MOST_EVENTS:]], RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
         is_cut = len(every) > len(lines)
         title = f"Events: the last {len(lines)} of {plural(len(every), 'line')}" if is_cut else "Events"
         yield Code("events", title, "\n".join(lines), "log", path)

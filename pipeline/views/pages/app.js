@@ -499,7 +499,7 @@ keys      all by keyboard */
   // --- Tables: of long ones only what is in view stands in the page.
 
   const MOST_ROWS = 200; // of a table that stands there whole
-  const BEYOND = 12; // rows above and below what is in view
+  const BEYOND = 6; // rows above and below what is in view
   const MOST_PRINTED = 1000;
   const SENTENCE = 24; // letters, from which on a cell may take several lines
   const NARROW = 720; // pixels, below which the cells of a row stand below each other
@@ -888,7 +888,7 @@ keys      all by keyboard */
 
     /** The position of the cursor among the rows shown, or -1. */
     get cursor() {
-      return this.shown.findIndex((at) => this.keyOf(at) === this.sight.item);
+      return this.sight.item ? this.shown.findIndex((at) => this.keyOf(at) === this.sight.item) : -1;
     }
 
     /** Go to a position among the rows shown; the item that is there, if it is one. */
