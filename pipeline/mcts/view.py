@@ -33,14 +33,13 @@ from pipeline.core.projection import (
     TargetState,
     Text,
 )
-from pipeline.core.text import count_words, duration, join_names, one_line, plural
+from pipeline.core.text import BLANK, count_words, duration, join_names, one_line, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.bank import Refusal
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, TRACE, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import DEAD, OPEN, REFUSED, SOLVED, UNVERIFIED, row_refusals
 from pipeline.mcts.report.page import (
-    NONE,
     comparison_blocks,
     estimate_parts,
     format_share,
@@ -289,12 +288,12 @@ def _search_row(each: SearchRow) -> Row:
     summary, took = each.summary, each.state.seconds
     if summary and each.outcome != REFUSED:
         proof = summary["to_proof"]["calls"] if each.outcome == SOLVED and summary["to_proof"] else None
-        cells += [str(summary["calls"]), NONE if proof is None else str(proof)]
+        cells += [str(summary["calls"]), BLANK if proof is None else str(proof)]
         cells += [str(summary["iterations"]), str(summary["nodes"])]
     else:
-        cells += [NONE] * 4
+        cells += [BLANK] * 4
     error = each.why or (summary["error"] if summary else each.state.failure.why if each.state.failure else "")
-    cells += [duration(took) if took is not None and summary else NONE, cut_text(one_line(error, 120)) or NONE]
+    cells += [duration(took) if took is not None and summary else BLANK, cut_text(one_line(error, 120)) or BLANK]
     return Row(cells, own_name(each.target.name), each.status)
 
 
@@ -363,7 +362,7 @@ def _step_row(step: Mapping[str, Any]) -> Row:
     tried = [f"{'+' if each['applied'] else '-'} {one_line(each['tactic'], 60)}" for each in step["attempts"]]
     tried = tried or [one_line(tactic, 60) for tactic in step["tactics"]]
     cells = [step["iteration"], step["agent_id"], step["reason"], node["id"], node["depth"], node["visits"]]
-    return Row([*map(str, cells), f"{node['value']:.3g}", "; ".join(tried) or NONE])
+    return Row([*map(str, cells), f"{node['value']:.3g}", "; ".join(tried) or BLANK])
 
 
 def _goal_details(run: str, targets: Sequence[Target], target: Target) -> Iterator[Block]:

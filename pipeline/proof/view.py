@@ -33,7 +33,7 @@ from pipeline.core.projection import (
     RunState,
     TargetState,
 )
-from pipeline.core.text import duration, plural
+from pipeline.core.text import BLANK, duration, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Bank, Goal, bank_from_json
@@ -49,7 +49,6 @@ from pipeline.proof.records import (
     load_samples,
 )
 from pipeline.proof.report import (
-    NONE,
     Record,
     Trying,
     bandit_picture,
@@ -319,7 +318,7 @@ def _figures(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
         yield Figure("proved", f"{best[PROVED]} of {plural(total, 'goal')}", best[PROVED], "higher", share)
     else:
         note = f"{best[FOUND]} of {plural(total, 'goal')} found, not yet checked" if total else ""
-        yield Figure("proved", NONE, None, "higher", note)
+        yield Figure("proved", BLANK, None, "higher", note)
     if total:
         yield Figure("not proved", str(best[OPEN]), best[OPEN], "lower", "all was tried")
         yield Figure("not tried to the end", str(best[FRONTIER]), best[FRONTIER], "lower")
@@ -328,7 +327,7 @@ def _figures(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
     half = sorted_quantile(times, 0.5)
     unsure = "of what is found, not yet checked" if times and known.phase != CHECKED else "of what was proved"
     yield Figure(
-        "median time to proof", NONE if half is None else duration(half, 2), half, "lower", unsure if times else ""
+        "median time to proof", BLANK if half is None else duration(half, 2), half, "lower", unsure if times else ""
     )
     attempts = [each for sample in known.samples for each in sample.attempts]
     recalled = sum(each.recalled for each in attempts)

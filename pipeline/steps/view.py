@@ -27,14 +27,13 @@ from pipeline.core.projection import (
     Table,
     TargetState,
 )
-from pipeline.core.text import count_words, duration, plural, target_count
+from pipeline.core.text import BLANK, count_words, duration, plural, target_count
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.steps.describe import describe
 from pipeline.store import noop
 from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
-    BLANK,
     build_blocks,
     failure_table,
     last_ended,

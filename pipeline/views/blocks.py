@@ -34,12 +34,11 @@ from pipeline.core.projection import (
     Table,
     TargetState,
 )
-from pipeline.core.text import count_words, duration, plural, target_count, visible_text
+from pipeline.core.text import BLANK, count_words, duration, plural, target_count, visible_text
 from pipeline.views.lines import clean_text, time_text
 from pipeline.views.pages.charts import ChartRow, rows_chart
 from pipeline.views.pages.drawing import number_scale
 
-BLANK = "-"
 SAYS = (
     "`says` is what Coppice last told of it, such as how many are proved, or what it waits for; `-`: nothing. What its "
     "command prints is in its log."
