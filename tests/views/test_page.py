@@ -25,6 +25,9 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
 PAGES = ROOT / "pipeline/views/pages"
 SOURCES = Sources((PAGES / SCRIPT).read_text(), (PAGES / STYLE).read_text())
 WIDTHS = (360, 1600)
+# A stream of events in the hands of a test.
+STREAM = """window.EventSource = class { constructor() { this.handlers = {}; window.source = this; }
+    addEventListener(name, handler) { this.handlers[name] = handler; } close() {} };"""
 
 
 class Shown:
@@ -124,6 +127,7 @@ def clean(text: str) -> str:
 
 
 def test_every_kind_of_block_is_drawn_with_all_its_words(shown: Shown, every: str) -> None:
+    shown.page.set_viewport_size({"width": WIDTHS[1], "height": 4000})  # what is below the window has no text yet
     text = shown.open(every).text("main")
     projection = as_json(every_kind()[0])
     for block in projection["blocks"]:
@@ -301,6 +305,17 @@ def test_rows_are_sifted_with_what_they_hang_on_and_sorted_with_what_is_missing_
     assert "No row is like that." in shown.text("[data-block=tree]")
 
 
+def test_a_table_is_drawn_as_the_address_says_also_when_that_is_changed_by_hand(shown: Shown, every: str) -> None:
+    shown.open(every, "#q.tree=i6&s.tree=failed&o.tree=2")
+    says = """[document.querySelector('[data-block=tree] input').value,
+        document.querySelectorAll('.chip[aria-pressed=true]').length,
+        document.querySelectorAll('[data-block=tree] th[aria-sort]').length]"""
+    assert shown.says(says) == ["i6", 1, 1]
+    shown.says("location.hash = '#'")
+    shown.is_so("document.querySelector('[data-block=tree] .count').innerText == '17 rows'")
+    assert shown.says(says) == ["", 0, 0]
+
+
 # --- Keys.
 
 
@@ -400,16 +415,34 @@ def test_blocks_that_are_not_drawn_yet_when_a_projection_comes_are_drawn_all_the
             looker.disconnect();
             window.source.handlers.projection({ data: JSON.stringify(window.start), lastEventId: '1' });
         } }).observe(document.body, { childList: true, subtree: true });
-    });
-    window.EventSource = class { constructor() { this.handlers = {}; window.source = this; }
-        addEventListener(name, handler) { this.handlers[name] = handler; } close() {} };"""
+    });"""
     shown.address = "http://127.0.0.1:9/"
-    shown.page.add_init_script(f"window.start = {json.dumps(start)}; {program}")
+    shown.page.add_init_script(f"window.start = {json.dumps(start)}; {program} {STREAM}")
     html = live_document(SOURCES, start, "/api/runs/made")
     shown.page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
     shown.page.goto(shown.address)
     shown.is_so(f"document.querySelectorAll('#blocks .card').length == {len(start['blocks'])}")
     shown.is_so("document.documentElement.dataset.ready")
+
+
+def test_what_comes_meanwhile_takes_nobody_from_the_button_where_the_keyboard_is(shown: Shown) -> None:
+    start = as_json(MadeSearch(40, state="live").projection())
+    status = next(row["status"] for row in start["blocks"][0]["rows"] if row["item"])
+    shown.address = "http://127.0.0.1:9/"
+    shown.page.add_init_script(STREAM)
+    html = live_document(SOURCES, start, "/api/runs/made")
+    shown.page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
+    shown.page.goto(shown.address)
+    shown.is_so("document.documentElement.dataset.ready")
+    for number, button in enumerate(("#theme", f".chip[data-status={status}]", "#top [aria-label^=Copy]")):
+        shown.page.focus(button)
+        later = json.loads(json.dumps({**start, "headline": f"later {number}"}))
+        later["blocks"][0]["rows"][1]["cells"][0] = f"other {number}"
+        event = {"data": json.dumps(delta(start, later)), "lastEventId": str(number)}
+        shown.says(f"source.handlers.delta({json.dumps(event)})")
+        shown.is_so(f"document.querySelector('#blocks').innerText.includes('other {number}')")
+        assert shown.text(".headline") == f"later {number}"
+        assert shown.says(f"document.activeElement == document.querySelector('{button}')")
 
 
 def test_a_server_that_is_gone_is_not_called_live_and_a_dialog_says_itself_what_is_refused(shown: Shown) -> None:
