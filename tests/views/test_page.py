@@ -316,6 +316,23 @@ def test_a_table_is_drawn_as_the_address_says_also_when_that_is_changed_by_hand(
     assert shown.says(says) == ["", 0, 0]
 
 
+def test_of_a_long_table_a_thousand_rows_are_printed_and_how_many_are_left_is_said(shown: Shown) -> None:
+    html = html_of(MadeSearch(1100).projection())
+    shown.open(html).says("dispatchEvent(new Event('beforeprint'))")
+    assert shown.says("document.querySelectorAll('[data-block=tree] tr[data-at]').length") == 1000
+    assert re.search(r"The first 1000 of 1,\d+ rows are printed", shown.text("[data-block=tree]"))
+    shown.says("dispatchEvent(new Event('afterprint'))")
+    assert "printed" not in shown.text("[data-block=tree]")
+
+
+def test_a_line_that_was_broken_within_a_sentence_is_one_and_a_list_stays_a_list(shown: Shown) -> None:
+    text = f"{'word ' * 18}end\ngoes on.\n- {'one ' * 20}item\n- another\nshort\nline"
+    block = {"is": "text", "name": "x", "title": "x", "text": text}
+    shown.open(report_document(SOURCES, {**as_json(every_kind()[0]), "blocks": [block]}, []).html)
+    seen = shown.says("document.querySelector('.card .prose p').textContent.split('\\n').map((each) => each.slice(-9))")
+    assert seen == [" goes on.", " one item", "- another", "short", "line"]
+
+
 # --- Keys.
 
 
@@ -341,7 +358,11 @@ def test_all_of_it_works_by_keyboard(shown: Shown, made: str, search: MadeSearch
     shown.page.keyboard.type("d1.n2")
     shown.is_so("document.querySelector('.count').innerText.startsWith('9 of 338')")
     shown.press("Escape", "?")
-    assert "next row" in shown.text("dialog")
+    names, keys = (
+        shown.says(f"[...document.querySelectorAll('dialog {tag}')].map(e => e.innerText)") for tag in ("dd", "kbd")
+    )
+    assert names[:2] == ["next row", "row before"]
+    assert {"j", "↓", "Enter", "1 … 9", "0", "Esc"} <= {*keys}
     shown.press("Escape", "2")
     assert shown.says("[...document.querySelectorAll('#blocks .card')].map(each => each.dataset.block)") == ["stair"]
     shown.press("Escape")

@@ -253,8 +253,11 @@ keys      all by keyboard */
     return lengthsOf.get(rows);
   }
 
+  const BROKEN = /(\S[^\n]{70,})\n(?=[a-z(])/g; // a line that was long, and goes on within a sentence
+
   function drawText(block) {
-    return node("div", { class: "prose" }, block.text.split(/\n{2,}/).map((each) => node("p", {}, each)));
+    const paragraphs = block.text.replace(BROKEN, "$1 ").split(/\n{2,}/);
+    return node("div", { class: "prose" }, paragraphs.map((each) => node("p", {}, each)));
   }
 
   function itemLink(item, words, more = {}) {
@@ -531,7 +534,7 @@ keys      all by keyboard */
     const table = new Table(block, scope);
     if (scope === "of") tables.set(block.name, table);
     head.append(table.count);
-    return node("div", {}, table.tools, table.box, table.none);
+    return node("div", {}, table.tools, table.box, table.none, table.cut);
   }
 
   class Table {
@@ -540,6 +543,7 @@ keys      all by keyboard */
       this.sight = scope === "of" ? sightOf(block.name) : newSight();
       this.count = node("span", { class: "count" });
       this.none = node("p", { class: "empty", hidden: true }, "No row is like that.");
+      this.cut = node("p", { class: "note", hidden: true });
       this.body = node("tbody");
       this.fresh = new Set();
       this.spaces = [0, 1].map(() => node("tr", { class: "space", "aria-hidden": "true" }));
@@ -954,6 +958,8 @@ keys      all by keyboard */
 
     print(isPrinted) {
       this.isPrinted = isPrinted;
+      this.cut.hidden = !isPrinted || this.shown.length <= MOST_PRINTED;
+      this.cut.textContent = `The first ${MOST_PRINTED} of ${plural(this.shown.length, "row")} are printed.`;
       this.fit();
       this.drawRows(true);
     }
@@ -1346,13 +1352,26 @@ keys      all by keyboard */
 
   // --- Keys.
 
+  // What each key does, and what is said of it.
   const KEYS = [
-    ["j  ↓", "next row"], ["k  ↑", "row before"], ["g  Home", "first row"], ["G  End", "last row"],
-    ["Enter", "open the row's details; in a tree of rows without any, fold it"],
-    ["→  ←", "unfold, fold; go to the row above it"], ["/", "filter the table"], ["Esc", "close what is open"],
-    ["1 … 9, 0", "a block alone, and all"], ["[  ]", "table before, next table"],
-    ["t", "theme: of the system, light, dark"], ["?", "these keys"],
+    [["j", "ArrowDown"], () => move(1), "next row"],
+    [["k", "ArrowUp"], () => move(-1), "row before"],
+    [["g", "Home"], () => move(-Infinity), "first row"],
+    [["G", "End"], () => move(Infinity), "last row"],
+    [["Enter"], () => enter(), "open the row's details; in a tree of rows without any, fold it"],
+    [["ArrowRight"], () => side(true), "unfold"],
+    [["ArrowLeft"], () => side(false), "fold; go to the row above it"],
+    [["/"], () => search(), "filter the table"],
+    [["Escape"], () => escape(), "close what is open"],
+    [[..."123456789"], (digit) => viewNumber(Number(digit)), "a block alone"],
+    [["0"], () => viewNumber(0), "all blocks"],
+    [["["], () => otherTable(-1), "table before"],
+    [["]"], () => otherTable(1), "next table"],
+    [["t"], () => byId("theme").click(), "theme: of the system, light, dark"],
+    [["?"], () => showHelp(), "these keys"],
   ];
+  const HANDLERS = new Map(KEYS.flatMap(([keys, press]) => keys.map((key) => [key, press])));
+  const KEY_SIGNS = { ArrowDown: "↓", ArrowUp: "↑", ArrowRight: "→", ArrowLeft: "←", Escape: "Esc" };
 
   function showDialog(title, inside) {
     const dialog = byId("dialog");
@@ -1362,8 +1381,9 @@ keys      all by keyboard */
   }
 
   function showHelp() {
-    const boxes = (keys) => keys.split(/\s{2,}/).map((key) => node("kbd", {}, key));
-    const rows = KEYS.map(([keys, words]) => node("div", {}, node("dt", {}, boxes(keys)), node("dd", {}, words)));
+    const names = (keys) => (keys.length > 2 ? [`${keys[0]} … ${keys.at(-1)}`] : keys.map((key) => KEY_SIGNS[key] || key));
+    const boxes = (keys) => names(keys).map((name) => node("kbd", {}, name));
+    const rows = KEYS.map(([keys, , words]) => node("div", {}, node("dt", {}, boxes(keys)), node("dd", {}, words)));
     showDialog("Keys", node("dl", { class: "keys" }, rows));
   }
 
@@ -1423,6 +1443,12 @@ keys      all by keyboard */
     if (parent !== undefined) table.go(parent);
   }
 
+  function search() {
+    const input = activeTable()?.search;
+    input?.focus();
+    input?.select();
+  }
+
   function escape() {
     if (document.activeElement?.type === "search") return activeTable()?.go(Math.max(0, activeTable().cursor));
     if (!byId("drawer").hidden) return close();
@@ -1451,14 +1477,6 @@ keys      all by keyboard */
     activeTable().box.scrollIntoView({ block: "nearest" });
   }
 
-  const HANDLERS = {
-    j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-    g: () => move(-Infinity), Home: () => move(-Infinity), G: () => move(Infinity), End: () => move(Infinity),
-    Enter: enter, ArrowRight: () => side(true), ArrowLeft: () => side(false), Escape: escape,
-    "/": () => { activeTable()?.search?.focus(); activeTable()?.search?.select(); },
-    "?": showHelp, t: () => byId("theme").click(), "[": () => otherTable(-1), "]": () => otherTable(1),
-  };
-
   const SCROLLING = new Set(["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "Home", "End"]);
 
   function pressedKey(event) {
@@ -1466,13 +1484,13 @@ keys      all by keyboard */
     const { target, key } = event;
     const isTyping = target.closest("input, textarea, select");
     if (isTyping && key !== "Escape") return;
-    const isRow = target.closest("tr[data-key]");
-    if (!isRow && [" ", "Enter"].includes(key) && target.closest("a, button, pre, .scroll:not(.rows)")) return;
-    if ((!isRow || target.closest("#drawer")) && SCROLLING.has(key)) return;
-    const handler = HANDLERS[key] || (/^\d$/.test(key) && (() => viewNumber(Number(key))));
-    if (!handler) return;
+    const row = target.closest("tr[data-key]");
+    if (!row && [" ", "Enter"].includes(key) && target.closest("a, button, pre, .scroll:not(.rows)")) return;
+    if ((!row || target.closest("#drawer")) && SCROLLING.has(key)) return;
+    const press = HANDLERS.get(key);
+    if (!press) return;
     event.preventDefault();
-    handler();
+    press(key);
   }
 
   /** Links within the page: their place is taken without loading anything. */
