@@ -13,10 +13,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pipeline import kinds
-from pipeline.core.graph import Target, path_of_port
+from pipeline.core.graph import Target, path_of_port, target_of_stage
 from pipeline.core.projection import (
-    EMPTY,
-    STOPPED,
     TARGET_MADE,
     TARGET_OPEN,
     TARGET_RECALLED,
@@ -28,7 +26,6 @@ from pipeline.core.projection import (
     Moment,
     Projection,
     Row,
-    RunState,
     Table,
     TargetState,
     Text,
@@ -54,6 +51,7 @@ from pipeline.store.state import signature
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
     build_blocks,
+    count_states,
     facts_table,
     failure_table,
     file_block,
@@ -109,9 +107,7 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     states = target_states(run, [each.name for each in targets], {each.name for each in moment.running})
     refused = _refused_rows(targets)
     rows = [*_search_rows([each for each in targets if each.stage == SEARCH], states, refused)]
-    state = run_state(run, moment, Counter(each.status for each in states.values()))
-    if state.word == EMPTY and any(each.summary for each in rows):
-        state = RunState(STOPPED, "it has records, though no build of it is remembered")
+    state = run_state(run, moment, count_states(states), any(each.summary for each in rows))
     at = latest((each.at for each in states.values()), state)
     comparison = _comparison(targets)
     is_current = bool(comparison) and _is_current(targets, states, rows)
@@ -122,15 +118,11 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
 
 
 def watched(run: str, targets: Sequence[Target]) -> list[str]:
-    comparison = path_of_port(_target(targets, COMPARE), "comparison.json")
+    comparison = path_of_port(target_of_stage(targets, COMPARE), "comparison.json")
     return [Receipts.path_of(run), f"{noop.folder(run)}/builds", steering_path(run), comparison]
 
 
 # --- Records.
-
-
-def _target(targets: Sequence[Target], stage: str) -> Target:
-    return {each.stage: each for each in targets}[stage]
 
 
 def _search_rows(
@@ -156,7 +148,7 @@ def _load_summary(path: str) -> Record:
 
 def _refused_rows(targets: Sequence[Target]) -> Sequence[Refusal]:
     """Rows of the bank that count nowhere, as far as they were looked at."""
-    index = path_of_port(_target(targets, ROWS), ROW_INDEX)
+    index = path_of_port(target_of_stage(targets, ROWS), ROW_INDEX)
     goals = tuple((goal_of_target(each), path_of_port(each, "goal.json")) for each in targets if each.stage == GOAL)
     return _read_refusals(index, goals, signature(index), *(signature(path) for _, path in goals))
 
@@ -173,7 +165,7 @@ def _read_refusals(index: str, goals: Sequence[tuple[str, str]], *_signatures: i
 
 
 def _comparison(targets: Sequence[Target]) -> Mapping[str, Any] | None:
-    path = path_of_port(_target(targets, COMPARE), "comparison.json")
+    path = path_of_port(target_of_stage(targets, COMPARE), "comparison.json")
     if not os.path.exists(path):
         return None
     with intact(path):
@@ -182,7 +174,7 @@ def _comparison(targets: Sequence[Target]) -> Mapping[str, Any] | None:
 
 def _is_current(targets: Sequence[Target], states: Mapping[str, TargetState], rows: Sequence[SearchRow]) -> bool:
     """Check that what was compared are the searches that there are, as far as receipts can tell."""
-    compared = states[_target(targets, COMPARE).name]
+    compared = states[target_of_stage(targets, COMPARE).name]
     if compared.status == TARGET_RUNNING or any(each.summary is None for each in rows):
         return False
     read = compared.receipt.inputs if compared.receipt else {}
@@ -317,7 +309,7 @@ def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
 
 def _search_details(run: str, targets: Sequence[Target], target: Target) -> Iterator[Block]:
     (row,) = _search_rows([target], target_states(run, [target.name]), _refused_rows(targets))
-    params = _target(targets, COMPARE).params
+    params = target_of_stage(targets, COMPARE).params
     budget = {name: number for name, number in params["budget"].items() if number is not None}
     facts = {"scenario": row.scenario, "settings": settings_line(spec_settings(params["scenarios"][row.scenario]))}
     facts |= {"of all scenarios": settings_line(params["shared"]), "may spend": settings_line(budget)}

@@ -20,17 +20,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pipeline import kinds
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, target_of_stage
 from pipeline.core.projection import (
-    EMPTY,
-    STOPPED,
     TARGET_RUNNING,
     Block,
     Code,
     Figure,
     Moment,
     Projection,
-    RunState,
     TargetState,
 )
 from pipeline.core.text import BLANK, duration, plural
@@ -79,6 +76,7 @@ from pipeline.store.state import signature
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
     build_blocks,
+    count_states,
     facts_table,
     failure_table,
     latest,
@@ -111,12 +109,8 @@ class Knowledge(NamedTuple):
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     states = target_states(run, [each.name for each in targets], {each.name for each in moment.running})
-    known, state = (
-        _knowledge(targets, states, moment),
-        run_state(run, moment, Counter(each.status for each in states.values())),
-    )
-    if state.word == EMPTY and known.phase != NOTHING:
-        state = RunState(STOPPED, "it has records, though no build of it is remembered")
+    known = _knowledge(targets, states, moment)
+    state = run_state(run, moment, count_states(states), known.phase != NOTHING)
     at = latest((each.at for each in states.values()), state)
     numbers, blocks = [*_figures(run, known, moment)], [*_blocks(run, known, states, moment)]
     return Projection(run, "proof", _headline(known), state, numbers, MEANING, blocks, f"coppice watch {run}", at)
@@ -125,16 +119,12 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
 def watched(run: str, targets: Sequence[Target]) -> list[str]:
     """Records, and the ledger with what is not yet moved into it."""
     ports = ("bank.json", "search.json", "proofs.jsonl", "checked.json")
-    ledger = _target(targets, "prove").params["limits"]["ledger"]
+    ledger = target_of_stage(targets, "prove").params["limits"]["ledger"]
     files = [*(_path(targets, port) for port in ports), ledger, f"{ledger}-wal"]
     return [Receipts.path_of(run), f"{noop.folder(run)}/builds", steering_path(run), *files]
 
 
 # --- What is known, by records or by the ledger.
-
-
-def _target(targets: Sequence[Target], stage: str) -> Target:
-    return {each.stage: each for each in targets}[stage]
 
 
 def _path(targets: Sequence[Target], port: str) -> str:
@@ -145,22 +135,24 @@ def _knowledge(
     targets: Sequence[Target], states: Mapping[str, TargetState], moment: Moment, only: str = ""
 ) -> Knowledge:
     """Knowledge of all goals; with `only`, of that one at least."""
-    is_searching = _target(targets, "prove").name in {each.name for each in moment.running}
-    is_searching |= states[_target(targets, "prove").name].status == TARGET_RUNNING
+    is_searching = target_of_stage(targets, "prove").name in {each.name for each in moment.running}
+    is_searching |= states[target_of_stage(targets, "prove").name].status == TARGET_RUNNING
     if is_searching or not os.path.exists(_path(targets, "proofs.jsonl")):
         begun = moment.builds[-1].at if moment.builds and moment.is_building else None
         return _knowledge_by_ledger(targets, begun, only)
     paths = [_path(targets, port) for port in ("bank.json", "search.json", "proofs.jsonl", "journal.jsonl")]
     paths.append(_path(targets, "checked.json") if _is_checked(targets, states) else "")
     return _knowledge_by_records(
-        *paths, tuple(_target(targets, "report").params["pass_at"]), *(signature(path) for path in paths if path)
+        *paths,
+        tuple(target_of_stage(targets, "report").params["pass_at"]),
+        *(signature(path) for path in paths if path),
     )
 
 
 def _is_checked(targets: Sequence[Target], states: Mapping[str, TargetState]) -> bool:
     """Check that the last check was made, of these very proofs as far as receipts can tell."""
     path, proofs = _path(targets, "checked.json"), _path(targets, "proofs.jsonl")
-    made, checked = (states[_target(targets, stage).name] for stage in ("prove", "check"))
+    made, checked = (states[target_of_stage(targets, stage).name] for stage in ("prove", "check"))
     if checked.status == TARGET_RUNNING or not os.path.exists(path):
         return False
     if made.receipt and checked.receipt:
@@ -213,7 +205,7 @@ def _unchecked(sample: SampleRecord) -> SampleRecord:
 def _knowledge_by_ledger(targets: Sequence[Target], begun: float | None, only: str) -> Knowledge:
     """Knowledge of a search that has not ended, from its attempts in the ledger.  `begun`: when its build began."""
     bank_path, toolchain_path = _path(targets, "bank.json"), _path(targets, "toolchain.json")
-    target = _target(targets, "prove")
+    target = target_of_stage(targets, "prove")
     ledger, names = target.params["limits"]["ledger"], [*target.params["search"]["strategies"]]
     if not os.path.exists(bank_path) or not os.path.exists(toolchain_path):
         return Knowledge(NOTHING, names)

@@ -18,7 +18,7 @@ from math import floor, inf, log10
 from typing import Any, NamedTuple
 
 from pipeline.core.projection import STATUSES, Json
-from pipeline.views.pages.drawing import DARK, LIGHT, html_text
+from pipeline.views.pages.drawing import LOOKS_STYLE, html_text
 
 SCRIPT, STYLE = "app.js", "app.css"  # the files beside this one that a page is made with
 MOST_BYTES = 2_000_000  # of a file with all its details
@@ -217,11 +217,7 @@ def _script(sources: Sources) -> str:
 
 def _style(sources: Sources) -> str:
     """The style, with the colours of lines and marks that all pictures have."""
-    colours = (
-        f"svg .look{at} {{ color: light-dark({light}, {dark}); }}"
-        for at, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
-    )
-    return "\n".join([sources.style, *colours, ""])
+    return f"{sources.style}\n{LOOKS_STYLE}\n"
 
 
 def _html(sources: Sources, projection: Json, data: Mapping[str, Any]) -> str:

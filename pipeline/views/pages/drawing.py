@@ -227,16 +227,16 @@ SHAPES = (
 DASHES = ("", "7 4", "2 3", "11 3 2 3", "14 5")
 
 
-def _colour_rules(colours: Sequence[str]) -> str:
-    return " ".join(f"svg .look{number} {{ color: {colour}; }}" for number, colour in enumerate(colours))
-
-
+# The colours of lines and marks, in the light and in the dark.
+LOOKS_STYLE = "\n".join(
+    f"svg .look{number} {{ color: light-dark({light}, {dark}); }}"
+    for number, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
+)
 CHART_STYLE = f"""\
 svg .mark {{ fill: currentColor; stroke: Canvas; }} svg .one {{ fill: none; stroke: currentColor; }}
 svg .line {{ fill: none; stroke: currentColor; stroke-width: 2; }} svg .bar {{ stroke: currentColor; }}
 svg .faint {{ stroke: #8884; }} svg .axis {{ stroke: #888; }}
-{_colour_rules(LIGHT)}
-@media (prefers-color-scheme: dark) {{ {_colour_rules(DARK)} }}"""
+{LOOKS_STYLE}"""
 
 
 def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
