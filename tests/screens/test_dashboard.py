@@ -5,6 +5,7 @@ What is refused is refused; what is not does no harm; and no answer has a secret
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from kit.browsing import CHROMIUM
-from kit.project import PATIENCE, Project, environment
+from kit.project import COPPICE, PATIENCE, Project, environment
 from kit.serving import Served, blocks_of, request_bytes, served
 from kit.tree_runs import IDEAS, searched, small_search
 
@@ -311,6 +312,12 @@ def test_another_host_than_this_machine_needs_a_word_and_says_what_it_means(proj
     assert said.err.count("\n") == 1
     assert "--open-to-network" in said.err
     assert "nothing is encrypted" in said.err
+
+
+def test_without_anybody_to_read_the_link_nothing_is_served(project: Project) -> None:
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", *COPPICE, "dashboard", "--port", "0"]
+    said = subprocess.run(words, cwd=project.root, env=environment({}), capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_without_the_extra_it_says_how_to_get_it(project: Project) -> None:
