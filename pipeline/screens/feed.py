@@ -188,7 +188,7 @@ def readable(what: str) -> Iterator[None]:
         why = f"{type(error).__name__}: {one_line(visible_text(str(error)), LONGEST_REASON)}"
         where = f"{os.path.basename(place.filename)}:{place.lineno}"
         run = what.partition(":")[0]
-        hint = f"`coppice validate {run}` checks those of a search over code"
+        hint = f"`coppice tree --tree-run-id {run} --validate-only` checks those of a search over code"
         raise SpecError(f"{what}: records are damaged or do not fit together ({why}, {where}); {hint}") from error
 
 

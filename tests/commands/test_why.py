@@ -240,7 +240,7 @@ def test_all_that_failed_above_is_named_each_with_its_log(project: Project) -> N
         said = why(project, word)
         for i in (1, 2, 3):
             log = f"exit status {i}; its log is runs/demo/.coppice/logs/a.{i}.log\n"
-            assert re.search(rf"  demo:a\.{i} failed last at \S+ \S+: {re.escape(log)}", said), said
+            assert re.search(rf"  demo:a\.{i} failed last at \S+ \S+ UTC: {re.escape(log)}", said), said
     project.spec("demo", FAILING)
     project.call("run", "-c")
     said = why(project, "demo:after")
