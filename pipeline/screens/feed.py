@@ -18,7 +18,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import select
 import signal
 import stat
@@ -30,7 +29,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import kinds
 from pipeline.build import project
@@ -39,8 +38,7 @@ from pipeline.build.history import past_builds
 from pipeline.core.projection import Json, as_json, delta
 from pipeline.core.text import one_line, visible_text
 from pipeline.errors import SpecError, did_you_mean, unreadable_message
-from pipeline.machine.redaction import redact_text
-from pipeline.screens.access import STEERED
+from pipeline.screens.access import STEERED, Discretion
 from pipeline.store.files import append_all, read_bytes
 from pipeline.store.state import signature
 from pipeline.store.steering import SteeringLog
@@ -158,13 +156,9 @@ class RunFeed:
         text = text[: text.rfind(b"\n") + 1] or text
         return {"text": clean_text(text.decode(errors="replace")), "next": first + len(text), "size": status.st_size}
 
-    def page(self, projection: Json) -> tuple[str, str]:
-        """The page that shows this projection and follows the run, and what it may load and run."""
-        from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
-
-        sources, can = page_sources(), self._can()
-        page = live_document(sources, projection, f"/api/runs/{self.run}", can, "/runs")
-        return page, content_policy(sources, is_live=True)
+    def page(self, projection: Json) -> Page:
+        """The page that shows this projection and follows the run, by which it is steered."""
+        return followed_page(self.run, projection, self._can(), "/runs")
 
     def _can(self) -> Sequence[str]:
         """How this run can be steered: what its plan does not take is not offered."""
@@ -190,6 +184,24 @@ def readable(what: str) -> Iterator[None]:
         run = what.partition(":")[0]
         hint = f"`coppice tree --tree-run-id {run} --validate-only` checks those of a search over code"
         raise SpecError(f"{what}: records are damaged or do not fit together ({why}, {where}); {hint}") from error
+
+
+class Page(NamedTuple):
+    """A page of a run.  `policy`: what it may load and run."""
+
+    html: str
+    policy: str
+
+
+def followed_page(
+    run: str, projection: Json, can: Sequence[str] = (), run_list: str = "", has_clock: bool = True
+) -> Page:
+    """A page that begins with a projection and follows the run at the server that gives it (`live_document`)."""
+    from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
+
+    sources = page_sources()
+    html = live_document(sources, projection, f"/api/runs/{run}", can, run_list, has_clock)
+    return Page(html, content_policy(sources, is_live=True))
 
 
 def page_sources() -> Sources:
@@ -224,9 +236,7 @@ def _run_row(run: str, spec: str) -> Json:
     row: Json = {"run": run, "spec": spec, "kind": None, "problem": ""}
     row |= {"building": False, "paused": False, "last": None, "state": None}
     try:
-        if _KINDS.get(spec, (0, ""))[0] != signature(spec):
-            _KINDS[spec] = signature(spec), kinds.kind_of(project.parse_spec(spec))
-        row["kind"] = _KINDS[spec][1]
+        row["kind"] = _kind_of(spec)
         with readable(run):
             moment, builds = moment_of(run, SteeringLog(run)), past_builds(run)
         row |= {"building": moment.is_building, "paused": moment.pause is not None}
@@ -241,17 +251,35 @@ def _run_row(run: str, spec: str) -> Json:
     return row
 
 
+def _kind_of(spec: str) -> str:
+    if _KINDS.get(spec, (0, ""))[0] != signature(spec):
+        _KINDS[spec] = signature(spec), kinds.kind_of(project.parse_spec(spec))
+    return _KINDS[spec][1]
+
+
 def ledger_stats() -> Json:
-    """Tell what the ledgers of this project have, each as `coppice stats --json` tells it."""
+    """Tell what the ledgers of this project have, each as `coppice stats --json` tells it.
+
+    What cannot be read, a ledger or the spec that names one, has why as `problem`."""
+    rows: list[Json] = []
+    ledgers: set[str] = set()
+    for run, spec in project.spec_paths().items():
+        try:
+            if _kind_of(spec) in kinds.PROVE.kinds:
+                ledgers.add(project.read_spec(run, spec).ledger)
+        except SpecError as error:
+            rows.append({"ledger": None, "problem": str(error)})
+    return {"ledgers": [*map(_ledger_row, sorted(filter(os.path.exists, ledgers))), *rows]}
+
+
+def _ledger_row(ledger: str) -> Json:
     from pipeline.store.ledger import LedgerReader  # here: few projects have one
 
-    found = {row["run"]: row["spec"] for row in run_list() if row["kind"] in kinds.PROVE.kinds}
-    ledgers = sorted({project.read_spec(run, spec).ledger for run, spec in found.items()})
-    stats = []
-    for ledger in filter(os.path.exists, ledgers):
-        with closing(LedgerReader(ledger)) as reader:
-            stats.append({"ledger": ledger, **asdict(reader.stats())})
-    return {"ledgers": stats}
+    try:
+        with readable(ledger), closing(LedgerReader(ledger)) as reader:
+            return {"ledger": ledger, "problem": "", **asdict(reader.stats())}
+    except SpecError as error:
+        return {"ledger": ledger, "problem": str(error)}
 
 
 # --- A process of its own.
@@ -260,42 +288,6 @@ LOOK_SECONDS, PROBLEM_SECONDS, IDLE_SECONDS = 0.2, 2.0, 60.0  # between looks; a
 REST = 1  # times as long as it took to project
 PACKED_BYTES = 4000  # a text is packed from so many bytes on
 FOLDED_PART, FOLDED_BYTES = 4, 64_000  # changes of so large a part of the whole, and no less, are folded into it
-_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
-_SHORTEST_SECRET = 8
-
-
-class Discretion:
-    """Takes out of texts what nobody who looks at a run needs: secrets of the environment, and where files lie."""
-
-    def __init__(self, environ: Mapping[str, str], folder: str) -> None:
-        named = {name: value for name, value in environ.items() if _SECRET_NAME.search(name)}
-        self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
-        folders = ((folder.rstrip("/"), ""), (environ.get("HOME", "").rstrip("/"), "~/"))
-        self._places = [(f"{place}/", word) for place, word in folders if place]  # not of `/`: all begins with it
-        known = [*(place for place, _ in self._places), *self._secrets.values()]
-        self._in_json = [json.dumps(each)[1:-1] for each in known]
-
-    def clean(self, text: str) -> str:
-        for place, word in self._places:
-            text = text.replace(place, word)
-        return redact_text(text, self._secrets) if self._secrets else text
-
-    def clean_json(self, value: Any) -> Any:
-        """JSON of which every text is cleaned."""
-        if isinstance(value, str):
-            return self.clean(value)
-        if isinstance(value, list | tuple):
-            return [self.clean_json(each) for each in value]
-        return {name: self.clean_json(each) for name, each in value.items()} if isinstance(value, dict) else value
-
-    def json_text(self, value: Any) -> str:
-        """Cleaned JSON as text.  Most has nothing to take out, as one look at the whole tells."""
-        text = _json_text(value)
-        return _json_text(self.clean_json(value)) if any(each in text for each in self._in_json) else text
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def frame(facts: Mapping[str, Any], text: str = "") -> bytes:

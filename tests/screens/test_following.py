@@ -24,10 +24,11 @@ from kit.tree_runs import searched, small_search
 
 from pipeline.core.projection import Json, apply_delta
 from pipeline.errors import SpecError
-from pipeline.screens.access import Site
-from pipeline.screens.feed import Discretion, FeedDesk, RunFeed, ledger_stats, run_list
+from pipeline.screens.access import Discretion, Site
+from pipeline.screens.feed import FeedDesk, RunFeed, ledger_stats, run_list
 from pipeline.screens.server import Dashboard
 from pipeline.screens.stream import PIECE, SEND_SECONDS, FeedFrame, Sending, abort_stuck, loop_time
+from pipeline.store.ledger import Ledger
 from pipeline.store.steering import PAUSED, RESUMED, append_request
 from pipeline.tree.run.records import append_event
 
@@ -291,6 +292,21 @@ def test_the_list_of_runs_tells_of_each_its_last_build() -> None:
     assert row["last"]["number"] == 1
     assert row["state"] == RunFeed("x").now()["state"] == run_list()[0]["state"]
     assert ledger_stats() == {"ledgers": []}
+
+
+def test_a_ledger_that_is_damaged_takes_nothing_away_from_the_others(project: Project) -> None:
+    for run in ("a", "b", "c"):
+        project.spec(run, f"kind: proof\nbank: b.jsonl\nprofile: 0\nledger: runs/{run}.db\n")
+    project.spec("d", "kind: proof\nprofle: 0\n")
+    with chdir(project.root):
+        for run in ("a", "b"):
+            Ledger(f"runs/{run}.db").close()
+        project.write("runs/b.db", b"no database" * 1000)
+        whole, broken, spec = ledger_stats()["ledgers"]
+    assert (whole["ledger"], whole["problem"], whole["goals"]) == ("runs/a.db", "", 0)
+    assert broken["ledger"] == "runs/b.db"
+    assert broken["problem"].startswith("runs/b.db: damaged (")
+    assert spec["problem"].startswith("specs/d.yaml:")
 
 
 @pytest.mark.parametrize(
