@@ -40,7 +40,7 @@ from pipeline.core.text import one_line, visible_text
 from pipeline.errors import SpecError, did_you_mean, unreadable_message
 from pipeline.screens.access import STEERED, Discretion
 from pipeline.store.files import append_all, read_bytes
-from pipeline.store.state import signature
+from pipeline.store.state import content_signature, signature
 from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import clean_text
 
@@ -121,7 +121,7 @@ class RunFeed:
             except SpecError:  # under edit: the plan before is still that of what is recorded
                 self._signed = signature(self._spec)
         known = (self._moment.is_building, self._moment.pause, self._moment.running)
-        return [*known, self._signed, signature(activity_path(self.run)), *map(signature, self._watched)]
+        return [*known, self._signed, *map(content_signature, (activity_path(self.run), *self._watched))]
 
     def details(self, item: str) -> list[Json]:
         """The blocks of an item; SpecError when there is none."""
