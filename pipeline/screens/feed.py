@@ -35,10 +35,10 @@ from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.activity import activity_path, moment_of
 from pipeline.build.history import past_builds
-from pipeline.core.projection import Json, as_json, delta
+from pipeline.core.projection import DONE, LIVE, Json, Moment, as_json, delta
 from pipeline.core.text import one_line, visible_text
 from pipeline.errors import SpecError, did_you_mean, unreadable_message
-from pipeline.screens.access import STEERED, Discretion
+from pipeline.screens.access import Discretion
 from pipeline.store.files import append_all, read_bytes
 from pipeline.store.state import content_signature, signature
 from pipeline.store.steering import SteeringLog
@@ -55,7 +55,7 @@ LONGEST_REASON = 200  # characters
 class RunFeed:
     """A run of this project as it changes.  SpecError for what is no run, and for records that cannot be read.
 
-    `last`: the projection that was given last."""
+    `last`: the projection that was given last; besides, `can` has the ways to steer the run that it takes now."""
 
     def __init__(self, run: str) -> None:
         if problem := _no_run(run):
@@ -82,7 +82,8 @@ class RunFeed:
         try:
             with readable(self.run):
                 moment = self._moment._replace(builds=past_builds(self.run))
-                self.last = as_json(self._view.project(self.run, self._plan.targets, moment))
+                shown = as_json(self._view.project(self.run, self._plan.targets, moment))
+                self.last = {**shown, "can": self._can(shown["state"]["word"], moment)}
         except SpecError as problem:
             self._looked, self._problem = looked, problem
             raise
@@ -158,14 +159,17 @@ class RunFeed:
 
     def page(self, projection: Json) -> Page:
         """The page that shows this projection and follows the run, by which it is steered."""
-        return followed_page(self.run, projection, self._can(), "/runs")
+        return followed_page(self.run, projection, "/runs")
 
-    def _can(self) -> Sequence[str]:
-        """How this run can be steered: what its plan does not take is not offered."""
+    def _can(self, state: str, moment: Moment) -> list[str]:
+        """The ways to steer the run that it takes now."""
         if self._plan.kind not in kinds.STEER.kinds:
-            return ()
-        taken = kinds.ability_module(self._plan.kind, kinds.STEER).open_to(self._plan.targets)
-        return [what for what in STEERED if what in ("pause", "resume", *taken)]
+            return []
+        hold = ["resume"] if moment.pause else ["pause"] if state == LIVE else []
+        if state == DONE:
+            return hold
+        steer = kinds.ability_module(self._plan.kind, kinds.STEER)
+        return [*hold, *steer.open_to(self.run, self._plan.targets)]
 
 
 @contextmanager
@@ -193,14 +197,12 @@ class Page(NamedTuple):
     policy: str
 
 
-def followed_page(
-    run: str, projection: Json, can: Sequence[str] = (), run_list: str = "", has_clock: bool = True
-) -> Page:
+def followed_page(run: str, projection: Json, run_list: str = "", has_clock: bool = True) -> Page:
     """A page that begins with a projection and follows the run at the server that gives it (`live_document`)."""
     from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
 
     sources = page_sources()
-    html = live_document(sources, projection, f"/api/runs/{run}", can, run_list, has_clock)
+    html = live_document(sources, projection, f"/api/runs/{run}", run_list, has_clock)
     return Page(html, content_policy(sources, is_live=True))
 
 

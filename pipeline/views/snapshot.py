@@ -139,6 +139,7 @@ def state_text(projection: Json) -> str:
     state, now = projection["state"], projection.get("now")
     since, at = state["since"], projection["at"] if now is None else now
     words = [f"{STATE_SIGNS.get(state['word'], '')} {cell_text(state['word'])}".strip()]
+    words += ["and paused"] * (state["word"] != PAUSED and "resume" in projection.get("can", ()))
     if since is not None and state["word"] not in (LIVE, PAUSED):
         words.append(f"since {time_text(since)}")
     elif since is not None and at is not None:

@@ -376,3 +376,20 @@ def test_the_link_opens_the_page_in_a_browser_and_from_there_a_run_is_steered(tm
         assert not server.ask("/api/runs").json()[0]["paused"]
     assert asked - {"about:blank"} == {server.base}
     assert said == []
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
+def test_the_theme_is_chosen_on_the_list_of_runs_as_well_and_kept_for_all_pages(server: Served) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{server.base}/runs#{server.link.partition('#')[2]}")
+        page.get_by_role("button", name="theme: auto").click()
+        page.get_by_role("button", name="theme: light").click()
+        page.get_by_role("button", name="theme: dark").wait_for()
+        assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+        page.get_by_role("link", name="x", exact=True).click()
+        page.locator("#theme").filter(has_text="theme: dark").wait_for()
+        browser.close()
