@@ -193,6 +193,12 @@ def wrap_text(text: str, width: int) -> list[str]:
     return lines
 
 
+def wrap_indented(text: str, width: int) -> list[str]:
+    """Lines of a text, all as far indented as it is."""
+    indent = min(len(text) - len(text.lstrip()), max(0, width - 1))
+    return [" " * indent + line for line in wrap_text(text, width - indent)]
+
+
 def folded_line(line: str, width: int) -> Iterator[str]:
     """Parts of a line of code; each but the first is indented, so that none is taken for a line of a diff."""
     first, *others = _broken_text(line, width, width - len(FOLD))

@@ -6,7 +6,7 @@ out for want of room is said.  Whatever others wrote is cleaned here, so that no
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from pipeline.views.lines import (
     text_width,
     thin_marks,
     time_text,
+    wrap_indented,
     wrap_text,
 )
 
@@ -240,12 +241,18 @@ class TableLayout(NamedTuple):
         """A row of which nothing is cut: texts go on below, each in its column."""
         cells = self.cells(row)
         texts = [
-            [cells[at]] if self.is_number[at] or text_width(cells[at]) <= wide else _wrapped_cell(cells[at], wide)
+            [cells[at]] if self.is_number[at] or text_width(cells[at]) <= wide else wrap_indented(cells[at], wide)
             for at, wide in zip(self.kept, self.widths, strict=True)
             if at < len(cells)
         ]
         height = max(map(len, texts), default=1)
         return [self._line([text[at] if at < len(text) else "" for text in texts]) for at in range(height)]
+
+    def rest(self, row: Json) -> str:
+        """The cells that have no place, texts before numbers, each after its title."""
+        cells = self.cells(row)
+        left = [at for at, cell in enumerate(cells) if at not in self.kept and cell not in ("", MISSING)]
+        return " · ".join(f"{self.heads[at]}: {cells[at]}" for at in sorted(left, key=lambda at: self.is_number[at]))
 
     def cells(self, row: Json) -> list[str]:
         """All cells of a row as they are shown: indented by its depth, with the sign and word of its status."""
@@ -264,12 +271,6 @@ class TableLayout(NamedTuple):
             pad_text("…" if is_number and text_width(cell) > width else cell, width, is_number)
             for cell, width, is_number in columns
         ).rstrip()
-
-
-def _wrapped_cell(cell: str, width: int) -> list[str]:
-    """A text in lines of its column, all as far indented as it is."""
-    indent = min(len(cell) - len(cell.lstrip()), max(0, width - 1))
-    return [" " * indent + line for line in wrap_text(cell, width - indent)]
 
 
 def table_layout(table: Json, rows: Sequence[Json], width: int) -> TableLayout:
@@ -325,8 +326,7 @@ def table_title(table: Json, shown: int, layout: TableLayout) -> str:
     """The title with how many rows there are, and what of the table is not shown."""
     count = len(table["rows"])
     rows = plural(count, "row") if shown >= count else f"{shown} of {plural(count, 'row')}"
-    left = f" · no room for {', '.join(layout.left_out)}" if layout.left_out else ""
-    return f"{table['title']} · {rows}{left}"
+    return f"{table['title']} · {rows}" + (f" · no room for {', '.join(layout.left_out)}" if layout.left_out else "")
 
 
 def _table_lines(table: Json, width: int, most: int | None) -> list[str]:
@@ -434,9 +434,12 @@ def _fitting_blocks(blocks: Sequence[Json], width: int, height: int) -> list[str
             for name in hungry[:room]:
                 given[name] += 1
                 room -= 1
-    lines = [line for each in blocks if each["name"] in given for line in _given_lines(each, width, given)]
+    shown = [block_lines(each, width, given[each["name"]]) for each in blocks if each["name"] in given]
     left = [cell_text(block["title"]) for block in blocks if block["name"] not in given]
-    return [*lines, *([cut_text(f"not shown: {', '.join(left)}", width)] if left and height > 0 else [])]
+    return [
+        *(line for lines in shown for line in lines),
+        *([cut_text(f"not shown: {', '.join(left)}", width)] if left and height > 0 else []),
+    ]
 
 
 def _rank(block: Json) -> int:
@@ -444,7 +447,3 @@ def _rank(block: Json) -> int:
     if block["is"] != "table":
         return OTHERS
     return 0 if block["name"] == RUNNING else 1 if any(row["item"] for row in block["rows"]) else AMOUNTS
-
-
-def _given_lines(block: Json, width: int, given: Mapping[str, int]) -> list[str]:
-    return block_lines(block, width, given[block["name"]])
