@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 LOG_BYTES = 64_000  # of a log at once
 LONGEST_REASON = 200  # characters
+_RECORDED = (str, int, float, list, dict, type(None))  # of all that is read from a record
 
 
 class RunFeed:
@@ -176,17 +177,20 @@ class RunFeed:
 def readable(what: str) -> Iterator[None]:
     """Say for people that records cannot be read, or do not fit together: anybody may write there.
 
-    Where our own code stumbled over them is said, too; it may be to blame."""
+    An attribute that a thing of ours lacks is our own mistake and stays one, since records are made of JSON.  Of what
+    else our code stumbles over the place is said, too; it may be to blame."""
     try:
         yield
     except OSError as error:
         raise SpecError(unreadable_message(what, error)) from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if isinstance(error, AttributeError) and not isinstance(error.obj, _RECORDED):
+            raise
         place = extract_tb(error.__traceback__)[-1]
         why = f"{type(error).__name__}: {one_line(visible_text(str(error)), LONGEST_REASON)}"
         where = f"{os.path.basename(place.filename)}:{place.lineno}"
-        run = what.partition(":")[0]
-        hint = f"`coppice tree --tree-run-id {run} --validate-only` checks those of a search over code"
+        check = f"coppice tree --tree-run-id {what.partition(':')[0]} --validate-only"
+        hint = f"`{check}` checks those of a search over code; where they are whole, it is a mistake in Coppice"
         raise SpecError(f"{what}: records are damaged or do not fit together ({why}, {where}); {hint}") from error
 
 

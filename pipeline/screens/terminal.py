@@ -5,7 +5,7 @@ All by keys, and drawn in the terminal's own colours, so that it is read on ligh
     head      the command that opens this very screen, how the run stands, its figures
     running   the block of that name, while something runs
     body      one of the other blocks, the details of a row, or the keys
-    row       what of the selected row has no place in the table
+    row       what of the selected row has no place in the table, or is cut
     log       the end of the block with events
     keys      what a key does now, a question, or what went wrong"""
 
@@ -292,7 +292,7 @@ class WatchApp(App[None]):
         def line_at(at: int) -> Line:
             return STATUS_STYLES.get(rows[at]["status"], PLAIN), cut_text(layout.line(rows[at]), width)
 
-        told = [layout.rest(rows[self.row])] if rows and layout.left_out else []
+        told = [text for row in rows[self.row : self.row + 1] if (text := layout.rest(row)) or layout.left_out]
         return Body(f"{block['title']}{at}{left}{more}", layout.head, len(rows), line_at, rows, told)
 
     def views(self) -> list[Json]:

@@ -249,10 +249,11 @@ class TableLayout(NamedTuple):
         return [self._line([text[at] if at < len(text) else "" for text in texts]) for at in range(height)]
 
     def rest(self, row: Json) -> str:
-        """The cells that have no place, texts before numbers, each after its title."""
-        cells = self.cells(row)
-        left = [at for at, cell in enumerate(cells) if at not in self.kept and cell not in ("", MISSING)]
-        return " · ".join(f"{self.heads[at]}: {cells[at]}" for at in sorted(left, key=lambda at: self.is_number[at]))
+        """The cells that have no place or are cut, texts before numbers and the last one first, after their titles."""
+        cells, place = self.cells(row), dict(zip(self.kept, self.widths, strict=True))
+        left = [at for at, cell in enumerate(cells) if text_width(cell) > place.get(at, 0) and cell != MISSING]
+        left.sort(key=lambda at: (self.is_number[at], at in place, -at))
+        return " · ".join(f"{self.heads[at]}: {cells[at].strip()}" for at in left)
 
     def cells(self, row: Json) -> list[str]:
         """All cells of a row as they are shown: indented by its depth, with the sign and word of its status."""

@@ -9,7 +9,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
-from functools import partial
+from functools import partial, reduce
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +25,7 @@ from kit.tree_runs import searched, small_search
 from pipeline.core.projection import Json, apply_delta
 from pipeline.errors import SpecError
 from pipeline.screens.access import Discretion, Site
-from pipeline.screens.feed import FeedDesk, RunFeed, ledger_stats, run_list
+from pipeline.screens.feed import FeedDesk, RunFeed, ledger_stats, readable, run_list
 from pipeline.screens.server import Dashboard
 from pipeline.screens.stream import PIECE, SEND_SECONDS, FeedFrame, Sending, abort_stuck, loop_time
 from pipeline.store.ledger import Ledger
@@ -203,10 +203,11 @@ def test_who_lost_the_connection_goes_on_where_he_was(server: Served, ready: Pro
 
 
 def test_who_asks_again_and_again_gets_what_has_changed_since(server: Served) -> None:
-    [whole] = server.ask("/api/runs/x?since=0").json()
-    assert whole["event"] == "projection"
-    assert whole["data"] == server.projection()
-    assert server.ask(f"/api/runs/x?since={whole['version']}").json() == []
+    whole, *changes = server.ask("/api/runs/x?since=0").json()
+    assert (whole["event"], {each["event"] for each in changes}) in (("projection", set()), ("projection", {"delta"}))
+    now = reduce(apply_delta, (each["data"] for each in changes), whole["data"])
+    assert now == server.projection()
+    assert server.ask(f"/api/runs/x?since={[whole, *changes][-1]['version']}").json() == []
 
 
 def test_a_spec_under_edit_does_not_end_the_view_of_what_is_recorded(server: Served, ready: Project) -> None:
@@ -405,6 +406,16 @@ def test_records_that_do_not_fit_are_a_problem_until_they_do() -> None:
     desk.look(3000)
     told = [facts["is"] for facts, _ in frames(bytes(sent))]
     assert told == ["projection", "problem", "projection"], "said once, and that it is over"
+
+
+def test_a_mistake_of_ours_is_no_damage_of_records() -> None:
+    with pytest.raises(AttributeError), readable("x"):
+        Site(1, "token").nothing  # type: ignore[attr-defined] # noqa: B018
+    with pytest.raises(NameError), readable("x"):
+        nothing  # type: ignore[name-defined] # noqa: B018, F821
+    with pytest.raises(SpecError, match=r"\(AttributeError: .*, test_following.py:\d+\)") as refused, readable("x"):
+        json.loads("[]").items()
+    assert isinstance(refused.value.__cause__, AttributeError)
 
 
 @pytest.mark.usefixtures("inside")
