@@ -32,13 +32,12 @@ ARROWS_LEGEND = "↑ higher is better, ↓ lower is better"
 MISSING = "-"
 RUNNING = "running"  # the block of what a build works on
 OTHERS, AMOUNTS = 2, 3  # ranks of blocks where there is little room
-GAP = "  "
+GAP, NOT_MEASURED = "  ", "//"
 PROSE = 20  # a column that is wider is of prose, which may be cut; others are whole or left out
 LEAST_PROSE, LEAST_NAMES = 12, 14  # columns of a terminal that it keeps, and the first column, of names
 MOST_ROWS = 40  # of a table, where there is no height to fit
 MOST_HEADLINE, MOST_FIGURES = 2, 3  # lines of them, where there is
 SHADES = "░▒▓█"
-NOT_MEASURED = "//"
 # For terminals without Unicode.
 _SIGNS = {"▲": "^", "●": "*", "◆": "+", "◇": "?", "▽": "v", "✕": "x", "⊘": "0", "▶": ">", "…": "~", "·": ".", "○": "o"}
 _SIGNS |= {"≠": "#", "↺": "@", "◐": "%", "‖": "=", "■": "#", "↑": "^", "↓": "v", "─": "-", "│": "|", "→": ">", "±": "~"}
@@ -110,7 +109,8 @@ def _counted_table(table: Json, now: float | None) -> Json:
     places = {at for at, column in enumerate(table["columns"]) if column.get("is_since")}
     if not places:
         return table
-    columns = [{**column, "is_since": False} for column in table["columns"]]
+    whole = [{"is_since": False, "is_number": True} if at in places else {} for at in range(len(table["columns"]))]
+    columns = [{**column, **more} for column, more in zip(table["columns"], whole, strict=True)]
     rows = [
         {**row, "cells": [since_text(cell, now) if at in places else cell for at, cell in enumerate(row["cells"])]}
         for row in table["rows"]
