@@ -72,7 +72,7 @@ from pipeline.store import noop
 from pipeline.store.ledger import LedgerReader
 from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.records import intact, load
-from pipeline.store.state import signature
+from pipeline.store.state import content_signature, signature
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
     build_blocks,
@@ -184,6 +184,25 @@ def _load_bank(path: str) -> Bank:
         return bank_from_json(load(path))
 
 
+class BankAttempts(NamedTuple):
+    """A bank with its goals by name, and all attempts that a ledger has at each, by its key."""
+
+    bank: Bank
+    goals: Mapping[str, Goal]
+    attempts: Mapping[str, Sequence[Attempt]]
+
+
+@lru_cache(1)
+def _bank_attempts(bank_path: str, ledger: str, *_signatures: int) -> BankAttempts:
+    """Read bank and ledger, which details of each goal need, again when one of the files has changed."""
+    bank = _load_bank(bank_path)
+    attempts: Mapping[str, Sequence[Attempt]] = {}
+    if os.path.exists(ledger):
+        with closing(LedgerReader(ledger)) as reader:
+            attempts = {key: reader.attempts_on_goal(key) for key in {goal.key for goal in bank.goals}}
+    return BankAttempts(bank, {goal.id: goal for goal in bank.goals}, attempts)
+
+
 def _journal_trials(path: str) -> Iterator[Trying]:
     """Trials that were told of, in that order."""
     asked: dict[int, Mapping[str, Any]] = {}
@@ -209,15 +228,13 @@ def _knowledge_by_ledger(targets: Sequence[Target], begun: float | None, only: s
     ledger, names = target.params["limits"]["ledger"], [*target.params["search"]["strategies"]]
     if not os.path.exists(bank_path) or not os.path.exists(toolchain_path):
         return Knowledge(NOTHING, names)
-    bank = _load_bank(bank_path)
+    files = bank_path, ledger, f"{ledger}-wal"
+    bank, by_name, attempts = _bank_attempts(bank_path, ledger, *map(content_signature, files))
     with intact(toolchain_path):
         toolchain = load(toolchain_path)["version"]
-    asked = _asked_keys(target, [goal for goal in bank.goals if only in ("", goal.id)], toolchain)
-    made: dict[AttemptKey, Attempt] = {}
-    if os.path.exists(ledger):
-        with closing(LedgerReader(ledger)) as reader:
-            hashes = {sample.goal.key for sample, _ in asked}
-            made = {each.key: each for key in hashes for each in reader.attempts_on_goal(key)}
+    goals = bank.goals if not only else [by_name[only]] if only in by_name else []
+    asked = _asked_keys(target, goals, toolchain)
+    made = {each.key: each for goal in goals for each in attempts.get(goal.key, ())}
     samples = [_sample_by_ledger(sample, keys, made, begun) for sample, keys in asked]
     ended = sorted(
         (made[key].timestamp, Trying(key.strategy, sample.goal.id, made[key].success and made[key].verified))
@@ -365,11 +382,12 @@ def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
     if target := by_name.get(item):
         return [*target_blocks(target, states[item], kinds.describe("proof", target), noop.folder(run))]
     known = _knowledge(targets, states, Moment(), item)
-    samples = group_by_goal(known.samples)
-    if item not in samples:
-        raise SpecError(f"{run} has no goal '{item}'{did_you_mean(item, [*samples, *by_name])}")
+    samples = [each for each in known.samples if each.of.goal.id == item]
+    if not samples:
+        names = [goal.id for goal in known.bank.goals]
+        raise SpecError(f"{run} has no goal '{item}'{did_you_mean(item, [*names, *by_name])}")
     searched = max((each.at for each in states.values() if each.at and known.search), default=None)
-    return [*_goal_details(run, known, samples[item], searched)]
+    return [*_goal_details(run, known, samples, searched)]
 
 
 def _goal_details(run: str, known: Knowledge, samples: Sequence[SampleRecord], at: float | None) -> Iterator[Block]:

@@ -382,7 +382,7 @@ def test_the_theme_is_that_of_the_system_until_one_is_chosen_which_is_kept(shown
 
 def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Shown) -> None:
     """The server answers from memory.  Its stream ends and cannot be had again; what changed then is asked for."""
-    start = as_json(MadeSearch(40, state="live").projection())
+    start = as_json(MadeSearch(40, state="live").projection()) | {"can": ["pause", "idea"]}
     later = json.loads(json.dumps(start))
     rows = later["blocks"][0]["rows"]
     rows[1] |= {"status": "refused"}
@@ -408,7 +408,7 @@ def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Show
         elif path == f"{base}/items/d0.n0.i1":
             route.fulfill(json=as_json(MadeSearch(1).details("d0.n0.i1")))
         else:
-            html = live_document(SOURCES, start, base, ["pause", "idea"])
+            html = live_document(SOURCES, start, base)
             route.fulfill(body=html, content_type="text/html")
 
     shown.page.route("**/*", answer)
@@ -467,14 +467,14 @@ def test_what_comes_meanwhile_takes_nobody_from_the_button_where_the_keyboard_is
 
 
 def test_a_server_that_is_gone_is_not_called_live_and_a_dialog_says_itself_what_is_refused(shown: Shown) -> None:
-    start, base = as_json(MadeSearch(3, state="live").projection()), "/api/runs/made"
+    start, base = as_json(MadeSearch(3, state="live").projection()) | {"can": ["pause", "idea"]}, "/api/runs/made"
     shown.address = "http://127.0.0.1:9/"
 
     def answer(route: Any) -> None:
         if "/api/" in route.request.url:
             route.fulfill(status=409, body="no slot is free")
         else:
-            html = live_document(SOURCES, start, base, ["pause", "idea"], "/runs")
+            html = live_document(SOURCES, start, base, "/runs")
             route.fulfill(body=html, content_type="text/html")
 
     shown.page.route("**/*", answer)

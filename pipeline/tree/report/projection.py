@@ -146,7 +146,9 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     spent, left = state["spent"], state["left"]["usd"]
     note = "no limit" if config["budget"]["usd"] is None else "nobody knows what is left" if left is None else ""
     note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
-    yield Figure("spent", format_money(spent["usd"], spent["unknown_calls"]), finite(spent["usd"]), note=note)
+    was_asked = spent["usd"] or spent["unknown_calls"] or manifest["money"]["calls"]
+    text = format_money(spent["usd"], spent["unknown_calls"]) if was_asked else BLANK
+    yield Figure("spent", text, finite(spent["usd"]) if was_asked else None, note=note)
     seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
     goes_on = moment.is_building and seconds is not None
     since = round(moment.now - seconds, 3) if goes_on and seconds is not None else None

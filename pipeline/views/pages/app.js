@@ -1294,17 +1294,15 @@ keys      all by keyboard */
   // --- Steering, by who has the token.
 
   function steering() {
-    const can = link.token ? data.live?.can || [] : [];
-    const { word } = run.projection.state;
+    const can = link.token ? run.projection.can || [] : [];
     const made = node("span", { class: "steer" });
-    const offer = (what, isOffered, words, press) => {
-      if (can.includes(what) && isOffered) made.append(button(words, press));
+    const offer = (what, words, press) => {
+      if (can.includes(what)) made.append(button(words, press));
     };
-    offer("pause", word === "live", "pause", () => steer("pause", {}));
-    offer("resume", word === "paused", "resume", () => steer("resume", {}));
-    const isOpen = word !== "done";
-    offer("idea", isOpen, "idea…", () => askWords("idea", "Drop in an idea", "where", "Depth or node, if it matters"));
-    offer("answer", isOpen, "answer…", () => askWords("answer", "Answer for a role", "slot", "Slot, such as d0.n0.i2"));
+    offer("pause", "pause", () => steer("pause", {}));
+    offer("resume", "resume", () => steer("resume", {}));
+    offer("idea", "idea…", () => askWords("idea", "Drop in an idea", "where", "Depth or node, if it matters"));
+    offer("answer", "answer…", () => askWords("answer", "Answer for a role", "slot", "Slot, such as d0.n0.i2"));
     return made;
   }
 
