@@ -13,7 +13,7 @@ from pipeline import kinds
 from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, Reason, Receipt, stale_reasons
-from pipeline.core.graph import Target, rooms_of, step_of
+from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast
 from pipeline.core.schedule import Schedule, wall_time
 from pipeline.errors import SpecError, unreadable_message
@@ -170,7 +170,7 @@ def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int]
         name = graph.targets[i].name
         items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False)), seen.may_recall))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
-    own = {i: rooms_of(graph.targets[i]) for i in seconds}
+    own = {i: session.rooms_of(graph.targets[i]) for i in seconds}
     schedule = Schedule({i: graph.above(i) for i in seconds}, own, session.room_places())
     asked = [session.plans[run] for run in dict.fromkeys(graph.targets[i].run for i in sorted(wanted))]
     outlook = [f"{plan.run}: {line}" for plan in asked for line in kinds.outlook(plan.kind, plan.targets)]

@@ -28,7 +28,7 @@ from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.exits import LOCKED, refuse
 from pipeline.commands.selection import plans_for
-from pipeline.core.graph import Target, step_of
+from pipeline.core.graph import ENGINES, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
 from pipeline.errors import NO_ROOM, UNAVAILABLE, RunPaused
@@ -144,9 +144,21 @@ class ForeignReporter(Reporter):
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
-    plans = plans_for(words)
+    plans = with_engine(plans_for(words), params.get("engine"))
     with lock_runs([*plans]) as locks:
         return build_locked(plans, locks, words, params, reporters)
+
+
+def with_engine(plans: Mapping[str, RunPlan], engine: str | None) -> Mapping[str, RunPlan]:
+    """The plans under another engine, where one is named; runs that have no say in it stay as they are."""
+    if engine is None:
+        return plans
+    if engine not in ENGINES:
+        raise InvalidCommand(f"--engine {engine}: there is {', '.join(ENGINES)}")
+    return {
+        run: plan._replace(engine={**plan.engine, "engine": engine}) if plan.engine else plan
+        for run, plan in plans.items()
+    }
 
 
 def build_locked(
@@ -181,6 +193,7 @@ def build_locked(
         known = known._replace(
             is_minor=lambda t: stage(t).minor,
             seconds=took,
+            rooms_of=session.rooms_of,
             group=lambda t: f"{t.run}:{t.stage}" if t.run in staged else step_of(t.name),
         )
         reporter.begin(known)
@@ -309,4 +322,4 @@ def job_count(jobs: int, plans: Mapping[str, RunPlan], root: Path = ROOT) -> int
         raise InvalidCommand(f"-n {jobs}: give 1 or more, or 0 for as many as there are CPUs")
     if jobs:
         return jobs
-    return max(ceil(usable_cpus(root)), *(plan.at_once for plan in plans.values()))
+    return max(ceil(usable_cpus(root)), *(max(plan.at_once, plan.orders_at_once) for plan in plans.values()))
