@@ -107,7 +107,11 @@ class Dispatcher:
 
     def _add(self, handed: _Open) -> None:
         order = handed.order
-        if not os.path.exists(orders.report_path(self._run, order.name)):
+        is_there = os.path.exists(orders.report_path(self._run, order.name))
+        if is_there and orders.read_report(self._run, order.name).ending not in (MADE, FAILED):
+            self._discard(order)  # nobody's result, of a build that was killed before it heard of it
+            is_there = False
+        if not is_there:
             orders.write_order(order)
         with self._changed:
             self._mine.add(order.name)

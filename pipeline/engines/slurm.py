@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from pipeline.engines.orders import orders_folder, read_batch, write_batch
-from pipeline.machine.process import ALLOWED
+from pipeline.machine.process import ALLOWED, set_variables
 
 _USUAL = ("None", "Priority", "Resources", "BeginTime", "Cleaning")  # reasons to wait
 COMMANDS = ("sbatch", "squeue", "scancel")
@@ -91,11 +91,13 @@ class Slurm:
         words = [
             *("sbatch", "--parsable", f"--job-name={self._prefix}{batch}", f"--array=0-{len(orders) - 1}"),
             *("--ntasks=1", "--requeue", "--open-mode=append", f"--output={logs}/{batch}.%a", "--chdir=/"),
-            f"--export={','.join([*ALLOWED, *variables])}",
+            "--export=ALL",  # of what sbatch is given: a list would make Slurm load a login environment besides
             *(_OPTIONS[key](value) for key, value in resources if key != "extra"),
             *(word for key, value in resources if key == "extra" for word in value),
         ]
-        self._command(words, f'#!/bin/sh\nexec {line} "$SLURM_ARRAY_TASK_ID"\n')
+        own = [name for name in os.environ if name == "SLURM_CONF" or name.startswith("SBATCH_")]
+        env = set_variables([*ALLOWED, *own, *variables])
+        self._command(words, f'#!/bin/sh\nexec {line} "$SLURM_ARRAY_TASK_ID"\n', env)
 
     def jobs(self) -> list[SlurmJob]:
         """All jobs of this run that Slurm knows of, also those that have ended a while ago."""
@@ -135,10 +137,10 @@ class Slurm:
         return ""
 
     @staticmethod
-    def _command(words: Sequence[str], stdin: str = "") -> str:
+    def _command(words: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None) -> str:
         try:
             done = subprocess.run(
-                words, input=stdin, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+                words, input=stdin, env=env, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
             )
         except FileNotFoundError as error:
             raise SlurmRefusal(f"{words[0]} is not on PATH") from error

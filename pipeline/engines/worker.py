@@ -175,16 +175,16 @@ def _ended_by_signals(processes: Processes) -> Iterator[None]:
 
 @contextmanager
 def _private_project(order: Order, stage: Stage) -> Iterator[None]:
-    """Work in a project folder of one's own for the block: all of the project but its runs, and copies of records."""
+    """Work in a project folder of one's own for the block: all of the project but this run, and copies of its records."""
     assert stage.away is not None
     with scratch_folder("coppice-worker-") as own:
-        for name in os.listdir(order.project):
-            if name != "runs":
-                os.symlink(f"{order.project}/{name}", f"{own}/{name}")
+        os.makedirs(f"{own}/runs/{order.run}")
+        for folder in ("", "runs/"):
+            for name in {*os.listdir(f"{order.project}/{folder}")} - {"runs", order.run}:
+                os.symlink(f"{order.project}/{folder}{name}", f"{own}/{folder}{name}")
         for path in order.records or ():
             os.makedirs(os.path.dirname(f"{own}/{path}"), exist_ok=True)
             shutil.copyfile(f"{order.project}/{path}", f"{own}/{path}")
-        os.makedirs(f"{own}/runs/{order.run}", exist_ok=True)
         os.chdir(own)
         try:
             stage.away.settle(order.target, order.project)
