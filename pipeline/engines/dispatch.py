@@ -29,9 +29,8 @@ from pipeline.core.graph import step_of
 from pipeline.core.outcome import WORKERS_LOST, Wait
 from pipeline.core.recipe import PYTHON
 from pipeline.engines import orders
-from pipeline.engines.orders import FAILED, MADE, OUT, Order, Report
+from pipeline.engines.orders import FAILED, LOG, MADE, OUT, OUTPUTS, SAID, Order, Report
 from pipeline.engines.slurm import Slurm, SlurmJob, SlurmOutage, SlurmRefusal
-from pipeline.engines.worker import LOG, OUTPUTS, SAID
 from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
 from pipeline.machine.process import BuildStopping
 from pipeline.store.files import file_sha256
@@ -221,8 +220,7 @@ class Dispatcher:
             for line in file:
                 if line.endswith(b"\n"):
                     handed.heard += len(line)
-                    said = json.loads(line)
-                    handed.job.say(said if isinstance(said, str) else Wait(**said))
+                    _pass_on(handed.job, json.loads(line))
 
     def _note_gone(self, handed: _Open, ended: Sequence[SlurmJob]) -> None:
         """Note that an order has no job any more.  Its report may come late, over a network."""
@@ -233,14 +231,15 @@ class Dispatcher:
             return
         last = ended[-1] if ended else None
         handed.over |= {each.job for each in ended}
-        handed.losses, handed.gone_looks = handed.losses + 1, 0
+        is_preempted = last is not None and last.state == "PREEMPTED"  # which says nothing of the order
+        handed.losses, handed.gone_looks = handed.losses + (not is_preempted), 0
         if last and last.state in _ENDS:
             handed.report = Report(FAILED, "", last.node, why=_ENDS[last.state], status=1)
             handed.ended.set()
         elif last and last.state == "CANCELLED":
             self._lose(handed, f"its job {last.job} was cancelled by somebody else; build again")
         elif handed.losses > MOST_LOSSES:
-            said = self._engine.last_words(last)
+            said = self._engine.last_words(handed.order.name)
             self._lose(handed, f"its worker was lost {handed.losses} times{f', at last with: {said}' if said else ''}")
         else:
             handed.is_handed_in, handed.words = False, ""
@@ -284,6 +283,7 @@ class Dispatcher:
         with suppress(SlurmOutage, SlurmRefusal):
             mine = [each for each in self._engine.jobs() if each.order in self._mine]
             self._engine.cancel(mine)
+            self._engine.close()
         for name in self._mine:
             with suppress(FileNotFoundError):
                 os.unlink(orders.report_path(self._run, name))
@@ -295,6 +295,16 @@ _ENDS = {
     "TIMEOUT": "it took longer than `time:` of `slurm:` allows",
     "OUT_OF_MEMORY": "it needed more than `memory:` of `slurm:` allows",
 }
+
+
+def _pass_on(job: Job, said: Any) -> None:
+    """Tell the build what a worker said: a line, the process that it started, or what it waits for."""
+    if isinstance(said, str):
+        job.say(said)
+    elif "pid" in said:
+        job.places.note_process(job.target, said["pid"])
+    else:
+        job.say(Wait(**said))
 
 
 def _folders(path: str) -> list[str]:

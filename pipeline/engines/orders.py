@@ -22,6 +22,8 @@ from pipeline.core.recipe import PYTHON, compact_json
 from pipeline.store import noop
 from pipeline.store.files import read_bytes, sync_path, write_whole
 
+# Of an attempt's folder: its outputs by number, what was printed, what was said of it.
+OUTPUTS, LOG, SAID = "outputs", "log", "said"
 # How a target ended at a worker: its outputs are there; the candidate failed; what it needs was out; or we did.
 MADE, FAILED, OUT, FAULT = "made", "failed", "out", "fault"
 
@@ -94,8 +96,12 @@ def read_order(path: str) -> Order:
 
 def write_report(folder: str, report: Report) -> None:
     """Write the report of an attempt, once all that it tells of is on the disk."""
-    for name in os.listdir(folder):
-        sync_path(f"{folder}/{name}")
+    folders = [f"{folder}/{OUTPUTS}", folder]
+    for at in folders:
+        for entry in [*os.scandir(at)]:
+            if entry.is_file(follow_symlinks=False):
+                sync_path(entry.path)
+        sync_path(at)
     write_whole(f"{folder}/report.json", compact_json(report._asdict()).encode())
 
 

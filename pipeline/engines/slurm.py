@@ -1,7 +1,9 @@
 """Slurm by its commands: `sbatch` hands in, `squeue` tells of all jobs at once, `scancel` ends them.
 
 A batch of orders is one array job, called after its run and its batch: a coordinator that comes later finds it by that
-name.  Nothing is kept of it but the file of the batch, which is written before the job is handed in."""
+name.  Nothing is kept of it but the file of the batch, which is written before the job is handed in.
+
+Slurm itself requeues nothing of ours: it would wait for two minutes first, and nobody would count how often."""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 from pipeline.engines.orders import orders_folder, read_batch, write_batch
 from pipeline.machine.process import ALLOWED, set_variables
+from pipeline.store.folders import remove_file
 
 _USUAL = ("None", "Priority", "Resources", "BeginTime", "Cleaning")  # reasons to wait
 COMMANDS = ("sbatch", "squeue", "scancel")
@@ -90,7 +93,7 @@ class Slurm:
         line = shlex.join([python, "-P", "-c", start, path])
         words = [
             *("sbatch", "--parsable", f"--job-name={self._prefix}{batch}", f"--array=0-{len(orders) - 1}"),
-            *("--ntasks=1", "--requeue", "--open-mode=append", f"--output={logs}/{batch}.%a", "--chdir=/"),
+            *("--ntasks=1", "--no-requeue", f"--output={logs}/{batch}.%a", "--chdir=/"),
             "--export=ALL",  # of what sbatch is given: a list would make Slurm load a login environment besides
             *(_OPTIONS[key](value) for key, value in resources if key != "extra"),
             *(word for key, value in resources if key == "extra" for word in value),
@@ -122,19 +125,22 @@ class Slurm:
         if names := [each.job for each in jobs if each.is_live]:
             self._command(["scancel", *names])
 
-    def last_words(self, job: SlurmJob | None) -> str:
-        """The last line that a job has printed, such as that there is no Python on its node."""
-        if job is None:
-            return ""
-        array, _, number = job.job.partition("_")
-        del array
+    def last_words(self, order: str) -> str:
+        """The last line that a job for an order has printed, such as that there is no Python on its node."""
+        said = ""
         for batch, orders in self._batches.items():
-            if number.isdecimal() and int(number) < len(orders) and orders[int(number)] == job.order:
-                path = f"{orders_folder(self._run)}/logs/{batch}.{number}"
-                if os.path.exists(path):
-                    with open(path, encoding="utf-8", errors="replace") as file:
-                        return next((line.strip() for line in reversed(file.readlines()) if line.strip()), "")
-        return ""
+            path = f"{orders_folder(self._run)}/logs/{batch}.{orders.index(order)}" if order in orders else ""
+            if os.path.exists(path):
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    said = next((line.strip() for line in reversed(file.readlines()) if line.strip()), said)
+        return said
+
+    def close(self) -> None:
+        """Remove what was written for the jobs that this process has handed in: nobody asks for them any more."""
+        for batch, orders in self._batches.items():
+            remove_file(f"{orders_folder(self._run)}/batches/{batch}")
+            for number in range(len(orders)):
+                remove_file(f"{orders_folder(self._run)}/logs/{batch}.{number}")
 
     @staticmethod
     def _command(words: Sequence[str], stdin: str = "", env: Mapping[str, str] | None = None) -> str:

@@ -5,7 +5,7 @@ States of an attempt:
     begun   -> ended    the stage has ended, well or not: its report is written
     begun   -> gone     a signal: all that it started is ended, and nothing is reported
     ended   -> counts   its report is the first: it is linked to the name of the order
-    ended   -> late     another was first: what this one wrote is removed
+    ended   -> late     another was first: what this one wrote is removed, or has been already
 
 Nothing but its own folder is written to.  What it has started carries a mark that no other worker has, so that its
 guard ends that and nothing else, also when this process is killed."""
@@ -29,8 +29,11 @@ from pipeline.core.recipe import PYTHON
 from pipeline.engines.orders import (
     FAILED,
     FAULT,
+    LOG,
     MADE,
     OUT,
+    OUTPUTS,
+    SAID,
     Order,
     Report,
     orders_folder,
@@ -47,8 +50,6 @@ from pipeline.machine.process import Processes
 from pipeline.store.files import append_all, file_sha256
 from pipeline.store.flock import scratch_folder
 from pipeline.store.folders import delete_tree
-
-OUTPUTS, LOG, SAID = "outputs", "log", "said"
 
 
 class Stopped(Exception):
@@ -75,7 +76,6 @@ def make_order(order: Order, attempt: str) -> None:
     """Make an order, and report on it if nobody has before."""
     folder, host = f"{os.path.abspath(order.folder)}/{attempt}", os.environ.get("SLURMD_NODENAME", socket.gethostname())
     os.makedirs(f"{folder}/{OUTPUTS}")
-    order_file = os.path.abspath(order.folder)
     report = Report(FAULT, attempt, host)
     began, waits = time.monotonic(), list[float]()
     try:
@@ -96,9 +96,11 @@ def make_order(order: Order, attempt: str) -> None:
     except Exception:  # noqa: BLE001 - the coordinator raises it, as its own
         report = report._replace(why=traceback.format_exc())
     os.chdir(order.project)
+    if not os.path.isdir(folder):  # who ordered it has it from another, and has tidied up
+        return
     write_report(folder, report._replace(seconds=round(time.monotonic() - began - sum(waits), 3)))
     if not publish_report(order, attempt):
-        delete_tree(f"{order_file}/{attempt}")
+        delete_tree(folder)
 
 
 def _version_problem(order: Order) -> str:
@@ -117,7 +119,13 @@ class _SaidLines(NoPlaces):
         super().__init__(self._write)
 
     def _write(self, line: str | Wait) -> None:
-        said = line if isinstance(line, str) else line._asdict()
+        self._append(line if isinstance(line, str) else line._asdict())
+
+    def note_start(self, pid: int) -> None:
+        """Note that a command has been started."""
+        self._append({"pid": pid})
+
+    def _append(self, said: object) -> None:
         append_all(self._fd, f"{json.dumps(said)}\n".encode())
 
     def close(self) -> None:
@@ -141,6 +149,7 @@ def _run_stage(order: Order, folder: str, waits: list[float]) -> list[str]:
         stack.enter_context(_ended_by_signals(processes))
         shared, said = SharedResources(), stack.enter_context(closing(_SaidLines(f"{folder}/{SAID}")))
         stack.callback(shared.close)
+        processes.started = said.note_start
         job = Job(target, reads, writes, f"{folder}/{LOG}", processes, Workers(processes), shared, "", said)
         stage.do(job._replace(take_in=_refuse_more, add_wait=waits.append))
         if processes.stopping:
@@ -175,7 +184,7 @@ def _ended_by_signals(processes: Processes) -> Iterator[None]:
 
 @contextmanager
 def _private_project(order: Order, stage: Stage) -> Iterator[None]:
-    """Work in a project folder of one's own for the block: all of the project but this run, and copies of its records."""
+    """Work in a project folder of one's own for the block: the project without this run, and copies of its records."""
     assert stage.away is not None
     with scratch_folder("coppice-worker-") as own:
         os.makedirs(f"{own}/runs/{order.run}")

@@ -161,6 +161,9 @@ class Places(Protocol):
     def say(self, target: Target, line: str | Wait) -> None:
         """Show people one line of progress, or that a target waits for what is out."""
 
+    def note_process(self, target: Target, pid: int) -> None:
+        """Note that a process works on a target, perhaps of another machine."""
+
 
 class NoPlaces:
     """Places of what is made outside of a build: there is always one.  `hear`: whoever wants to know what is said."""
@@ -179,6 +182,9 @@ class NoPlaces:
 
     def say(self, target: Target, line: str | Wait) -> None:
         self._hear(line)
+
+    def note_process(self, target: Target, pid: int) -> None:
+        return
 
 
 class Job(NamedTuple):
