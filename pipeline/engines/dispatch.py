@@ -25,11 +25,10 @@ from contextlib import suppress
 from threading import Condition, Event, Thread
 from typing import Any
 
-from pipeline.core.graph import step_of
 from pipeline.core.outcome import WORKERS_LOST, Wait
 from pipeline.core.recipe import PYTHON
 from pipeline.engines import orders
-from pipeline.engines.orders import FAILED, LOG, MADE, OUT, OUTPUTS, SAID, Order, Report
+from pipeline.engines.orders import FAILED, LOG, MADE, OUT, OUTPUTS, SAID, Order, WorkerReport
 from pipeline.engines.slurm import Slurm, SlurmJob, SlurmOutage, SlurmRefusal
 from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
 from pipeline.machine.process import BuildStopping
@@ -58,7 +57,7 @@ class _Open:
         self.order, self.job, self.wants = order, job, wants
         self.is_handed_in = False
         self.ended = Event()
-        self.report: Report | None = None
+        self.report: WorkerReport | None = None
         self.why_lost, self.words = "", ""
         self.losses, self.gone_looks, self.gone_since = 0, 0, 0.0
         self.over: set[str] = set()  # jobs of it that have ended without a report, and were noted
@@ -87,7 +86,7 @@ class Dispatcher:
         records = None if stage.away.records is None else [*stage.away.records(target)]
         digest, project = orders.package_digest(), os.path.abspath(".")
         order = Order(name, self._kind, digest, PYTHON, project, target, job.reads, records)
-        resources = self._engine.resources(step_of(target.name).partition(":")[2], target.stage)
+        resources = self._engine.resources(target)
         handed = _Open(order, job, (resources, tuple(stage.passed(target))))
         asked = time.monotonic()
         try:
@@ -117,7 +116,7 @@ class Dispatcher:
             self._open[order.name] = handed
             self._changed.notify()
 
-    def _take(self, handed: _Open, report: Report) -> None:
+    def _take(self, handed: _Open, report: WorkerReport) -> None:
         """Take what a worker has made, or raise what it has reported."""
         order, job = handed.order, handed.job
         folder = f"{order.folder}/{report.attempt}"
@@ -234,7 +233,7 @@ class Dispatcher:
         is_preempted = last is not None and last.state == "PREEMPTED"  # which says nothing of the order
         handed.losses, handed.gone_looks = handed.losses + (not is_preempted), 0
         if last and last.state in _ENDS:
-            handed.report = Report(FAILED, "", last.node, why=_ENDS[last.state], status=1)
+            handed.report = WorkerReport(FAILED, "", last.node, why=_ENDS[last.state], status=1)
             handed.ended.set()
         elif last and last.state == "CANCELLED":
             self._lose(handed, f"its job {last.job} was cancelled by somebody else; build again")

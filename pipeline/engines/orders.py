@@ -52,8 +52,8 @@ class Order(NamedTuple):
         return f"{orders_folder(self.run)}/{self.name}"
 
 
-class Report(NamedTuple):
-    """How an attempt ended.  `outputs`: the sha256 of each, in order; `attempt`: the folder in which they are.
+class WorkerReport(NamedTuple):
+    """End of an attempt.  `outputs`: the sha256 of each, in order; `attempt`: the folder in which they are.
 
     `seconds`: what the stage took, without its waits; `host`: where; `reason`: of what was out, one of OUTAGE_WORDS."""
 
@@ -94,7 +94,7 @@ def read_order(path: str) -> Order:
     return Order(**{**fields, "target": made})
 
 
-def write_report(folder: str, report: Report) -> None:
+def write_report(folder: str, report: WorkerReport) -> None:
     """Write the report of an attempt, once all that it tells of is on the disk."""
     folders = [f"{folder}/{OUTPUTS}", folder]
     for at in folders:
@@ -117,8 +117,8 @@ def publish_report(order: Order, attempt: str) -> bool:
     return True
 
 
-def read_report(run: str, order: str) -> Report:
-    return Report(**json.loads(read_bytes(report_path(run, order))))
+def read_report(run: str, order: str) -> WorkerReport:
+    return WorkerReport(**json.loads(read_bytes(report_path(run, order))))
 
 
 def write_batch(run: str, batch: str, orders: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from pipeline.core.graph import Target, step_of
 from pipeline.engines.orders import orders_folder, read_batch, write_batch
 from pipeline.machine.process import ALLOWED, set_variables
 from pipeline.store.folders import remove_file
@@ -68,11 +69,12 @@ class Slurm:
         self._prefix = f"coppice-{sha256(os.path.abspath(f'runs/{run}').encode()).hexdigest()[:12]}-"
         self._batches: dict[str, list[str]] = {}
 
-    def resources(self, step: str, stage: str) -> tuple[tuple[str, Any], ...]:
+    def resources(self, target: Target) -> tuple[tuple[str, Any], ...]:
         """The resources of a target: those of its step or stage, and of the whole run besides."""
-        own = self._settings.get("resources", {})
+        own, step, stage = self._settings.get("resources", {}), step_of(target.name).partition(":")[2], target.stage
         whole = {key: value for key, value in self._settings.items() if key in _OPTIONS}
-        return tuple(sorted({**whole, **own.get(stage, {}), **own.get(step, {})}.items()))
+        alone = {"exclusive": True} if target.limits.exclusive else {}
+        return tuple(sorted({**whole, **own.get(stage, {}), **own.get(step, {}), **alone}.items()))
 
     def hand_in(self, orders: Sequence[str], resources: Sequence[tuple[str, Any]], variables: Iterable[str]) -> None:
         """Hand orders in, as one array or as many as it takes."""
@@ -169,5 +171,6 @@ _OPTIONS: Mapping[str, Any] = {
     "memory": lambda size: f"--mem={max(1, int(size) >> 20)}M",
     "cpus": "--cpus-per-task={}".format,
     "gpus": "--gpus={}".format,
+    "exclusive": lambda _: "--exclusive",
     "extra": lambda words: words,
 }

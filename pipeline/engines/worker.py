@@ -35,7 +35,7 @@ from pipeline.engines.orders import (
     OUTPUTS,
     SAID,
     Order,
-    Report,
+    WorkerReport,
     orders_folder,
     package_digest,
     publish_report,
@@ -76,7 +76,7 @@ def make_order(order: Order, attempt: str) -> None:
     """Make an order, and report on it if nobody has before."""
     folder, host = f"{os.path.abspath(order.folder)}/{attempt}", os.environ.get("SLURMD_NODENAME", socket.gethostname())
     os.makedirs(f"{folder}/{OUTPUTS}")
-    report = Report(FAULT, attempt, host)
+    report = WorkerReport(FAULT, attempt, host)
     began, waits = time.monotonic(), list[float]()
     try:
         if problem := _version_problem(order):
