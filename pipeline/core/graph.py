@@ -178,6 +178,12 @@ def paths(ports: Ports) -> tuple[str, ...]:
     return out
 
 
+def target_of_stage(targets: Sequence[Target], stage: str) -> Target:
+    """The one target of a stage."""
+    (target,) = (each for each in targets if each.stage == stage)
+    return target
+
+
 def path_of_port(target: Target, port: str) -> str:
     """The one file that a target writes at a port."""
     (path,) = dict(target.writes)[port]

@@ -27,15 +27,15 @@ from pipeline.core.projection import (
     Table,
     TargetState,
 )
-from pipeline.core.text import count_words, duration, plural, target_count
+from pipeline.core.text import BLANK, count_words, duration, plural, target_count
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.steps.describe import describe
 from pipeline.store import noop
 from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
-    BLANK,
     build_blocks,
+    count_states,
     failure_table,
     last_ended,
     latest,
@@ -60,7 +60,7 @@ MOST_DRAWN = 80
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     running = {each.name for each in moment.running}
     states = target_states(run, [each.name for each in targets], running)
-    counts = Counter(each.status for each in states.values())
+    counts = count_states(states)
     state, last = run_state(run, moment, counts), last_ended(moment.builds)
     at = latest((each.at for each in states.values()), state)
     numbers = [*_figures(counts, states, moment, last)]

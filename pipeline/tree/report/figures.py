@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
-from pipeline.core.text import plural
+from pipeline.core.text import BLANK, plural
 from pipeline.tree.report.happenings import standing_text, verdict_word
 from pipeline.tree.report.markdown import (
-    BLANK,
     clip_text,
     format_chance,
     format_change,

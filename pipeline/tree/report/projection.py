@@ -29,7 +29,7 @@ from pipeline.core.projection import (
     Table,
     Text,
 )
-from pipeline.core.text import duration, join_names, plural
+from pipeline.core.text import BLANK, duration, join_names, plural
 from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.figures import (
     DRY_RUN,
@@ -58,8 +58,8 @@ from pipeline.tree.report.figures import (
     status_counts,
     too_good,
 )
-from pipeline.tree.report.happenings import folded_events, last_build, standing_text, wait_rows, waiting_slots
-from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
+from pipeline.tree.report.happenings import folded_events, last_build_events, standing_text, wait_rows, waiting_slots
+from pipeline.tree.report.markdown import clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
 from pipeline.tree.report.run_records import EXPANDED
 from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
@@ -98,13 +98,12 @@ def projection_of(manifest: Manifest, moment: Moment) -> Projection:
 def run_state(manifest: Manifest, moment: Moment) -> RunState:
     """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
     events, reason = manifest["events"], manifest["state"]["stop_reason"]
-    build, end = last_build(events)
+    build, end = last_build_events(events)
     last = events[-1]["at"] if events else None
     if moment.is_building and not moment.pause:
         running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
-        return RunState(
-            LIVE, standing_text(events, running, True).replace("**", ""), build["at"] if build and not end else None
-        )
+        standing = standing_text(events, running, True).replace("**", "")
+        return RunState(LIVE, standing, build["at"] if build and not end else None)
     if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
         return RunState(EMPTY, RUN_STATES[EMPTY])
     goes_on = f"`coppice {manifest['tree_run_id']}` goes on where it was"
@@ -147,7 +146,9 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     spent, left = state["spent"], state["left"]["usd"]
     note = "no limit" if config["budget"]["usd"] is None else "nobody knows what is left" if left is None else ""
     note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
-    yield Figure("spent", format_money(spent["usd"], spent["unknown_calls"]), finite(spent["usd"]), note=note)
+    was_asked = spent["usd"] or spent["unknown_calls"] or manifest["money"]["calls"]
+    text = format_money(spent["usd"], spent["unknown_calls"]) if was_asked else BLANK
+    yield Figure("spent", text, finite(spent["usd"]) if was_asked else None, note=note)
     seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
     goes_on = moment.is_building and seconds is not None
     since = round(moment.now - seconds, 3) if goes_on and seconds is not None else None
