@@ -29,7 +29,7 @@ MADE, FAILED, OUT, FAULT = "made", "failed", "out", "fault"
 
 
 class Order(NamedTuple):
-    """What a worker is asked for.  `package`: the code of ours that must make it; `project`: its folder.
+    """Work that a worker is asked for.  `package`: the code of ours that must make it; `project`: its folder.
 
     `reads`: the files by port; `records`: files of the run that the stage looks at besides, which the worker gets as
     copies in a project folder of its own.  None: it works in the project's folder itself."""

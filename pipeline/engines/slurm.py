@@ -55,7 +55,7 @@ class SlurmJob(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What people should know of it; empty while it waits like any."""
+        """Words for people on where it is; empty while it waits like any."""
         if self.node:
             return f"{self.state.lower()} on {self.node}, job {self.job}"
         return "" if self.reason in _USUAL else f"waits, job {self.job}: {self.reason}"

@@ -68,7 +68,7 @@ VAGUE += " counted named listed opened parsed settled measured compared noted tr
 SIDES = {("views/pages/charts", "LEFT")}  # of a picture, not what remains
 # A docstring names a thing or what is done: a noun or a verb, no clause.
 CLAUSES = "what of whether whoever who"
-MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 290, 20, 450, 60
+MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 296, 20, 450, 60
 LONGEST_FUNCTION, LONG_FUNCTION = 45, 20  # lines: of any, and of nine in ten
 MOST_CLAUSES = 2  # in two files whose bytes are part of the version of Lean
 
