@@ -255,6 +255,10 @@ class Spec(Protocol):
     def refusal(self) -> str:
         """Reason, with file and line, why nothing is built by it, though what is recorded can be read; else empty."""
 
+    @property
+    def engine(self) -> Mapping[str, Any]:
+        """Where its targets are made, as `spec_engines` reads it; empty for threads of the build alone."""
+
 
 AbilityModule = TypeVar("AbilityModule")
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.core.graph import Target, rooms_of
+from pipeline.core.graph import Target
 from pipeline.core.outcome import (
     BUILT,
     FAILED,
@@ -207,8 +207,8 @@ class HistoryReporter(Reporter):
         last = bisect_right(by_end, late.start + ROUNDING, key=_end)
         first = bisect_right(by_end, late.start - min(HANDED_ON, waited), key=_end)
         found = [each for each in by_end[first:last] if each.name not in path and each.start <= late.start]
-        rooms = {*rooms_of(self.build.targets[own[late.name]])}
-        near = [each for each in found if rooms.intersection(rooms_of(self.build.targets[own[each.name]]))]
+        rooms = {*self.build.rooms_of(self.build.targets[own[late.name]])}
+        near = [each for each in found if rooms.intersection(self.build.rooms_of(self.build.targets[own[each.name]]))]
         return next(reversed(near or found), None)
 
     def _append(self, record: Mapping[str, Any]) -> None:

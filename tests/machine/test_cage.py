@@ -387,8 +387,8 @@ def test_a_very_deep_temporary_folder_breaks_nothing(
 
 
 SCRATCH = """import os, sys, time
-from pipeline.machine.cage import Cage, scratch_folder
-with scratch_folder(Cage("landlock")) as cage:
+from pipeline.machine.cage import Cage, caged_scratch
+with caged_scratch(Cage("landlock")) as cage:
     os.makedirs(f"{cage.scratch}/shut/x")
     os.chmod(f"{cage.scratch}/shut", 0)
     os.chmod(cage.scratch, 0)
