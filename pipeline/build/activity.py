@@ -134,11 +134,11 @@ def moment_of(run: str, steering: SteeringLog, builds: Sequence[PastBuild] = ())
     now = time.time()
     is_building = os.path.exists(f"{noop.folder(run)}/lock") and is_locked(run)
     activity = _read_activity(run) if is_building else {}
-    left = activity.get("left")
+    left, pause = activity.get("left"), steering.pause()
     passed = now - activity["at"] if activity else 0.0
-    rest = None if left is None else max(0.0, left - passed)
+    rest = None if left is None or pause else max(0.0, left - passed)  # nobody knows when it may go on
     running = [RunningTarget(*row) for row in activity.get("running", ())]
-    return Moment(is_building, steering.pause(), now, tuple(running), rest, builds)
+    return Moment(is_building, pause, now, tuple(running), rest, builds, bool(activity))
 
 
 def _read_activity(run: str) -> Mapping[str, Any]:

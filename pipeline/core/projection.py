@@ -209,7 +209,8 @@ class RunningTarget(NamedTuple):
 class Moment(NamedTuple):
     """Facts that no record has: does a build work on the run, and on what; is it paused; and what time is it.
 
-    `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered."""
+    `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered; `is_told`: the
+    build itself tells what it works on, be it nothing."""
 
     is_building: bool = False
     pause: Mapping[str, Any] | None = None
@@ -217,6 +218,7 @@ class Moment(NamedTuple):
     running: Sequence[RunningTarget] = ()
     left: float | None = None
     builds: Sequence[PastBuild] = ()
+    is_told: bool = False
 
 
 # --- As JSON, and changes of it.

@@ -250,6 +250,18 @@ def test_what_a_build_says_that_it_works_on_is_shown_as_it_says(done: Seen) -> N
     assert figure(shown, "time")["until"] == 2e9 + 90
 
 
+def test_once_all_that_ran_before_a_pause_has_ended_nothing_runs(done: Seen) -> None:
+    half, running = when_one_ran(done)
+    pause = {"event": "paused", "at": half["events"][-1]["at"]}
+    shown = as_json(projection_of(half, Moment(True, pause, 2e9, (), None, is_told=True)))
+    assert figure(shown, "running")["text"] == "0"
+    assert "running" not in [each["name"] for each in shown["blocks"]]
+    row = tree_rows(shown)[running]
+    assert (row["status"], row["cells"][2]) == ("queued", "begun, not ended")
+    still = Moment(True, pause, 2e9, [RunningTarget(f"x:{running}.sweep", 1e9)], None, is_told=True)
+    assert tree_rows(as_json(projection_of(half, still)))[running]["status"] == "running"
+
+
 def test_an_outage_waits_and_is_no_failure(done: Seen) -> None:
     half, running = when_one_ran(done)
     last = half["events"][-1]["at"]

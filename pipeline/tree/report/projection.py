@@ -194,7 +194,7 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
         title = clip_text(evaluations[str(slot)]["idea_title"], TITLE_WIDTH) if str(slot) in evaluations else ""
         cells = [own_name(target.name), title or BLANK, since_cell(target.since), clip_text(target.says, REASON_WIDTH)]
         yield Row([*cells[:3], cells[3] or BLANK], str(slot) if slot else "", "running")
-    if moment.running:
+    if moment.running or moment.is_told:
         return
     works = {e["eval_id"]: e for e in manifest["events"] if e["event"] == EVENT_WORKING and "eval_id" in e}
     for name, each in evaluations.items():
@@ -237,6 +237,8 @@ def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
     for name, node in nodes.items():
         heirs.setdefault(node["artifacts"]["promoted_from_eval_id"], []).append(name)
     best = best_path(manifest)[-1]
+    held = moment.is_told and moment.pause
+    at_work = {str(find_slot(own_name(target.name))) for target in moment.running}
     stack = [(name, 0) for name, node in reversed(nodes.items()) if node["parent_node_id"] not in nodes]
     while stack:
         name, depth = stack.pop()
@@ -248,8 +250,9 @@ def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
                     stack.append((each["eval_id"], depth + 1))
         else:
             each = manifest["evaluations"][name]
-            status = idea_status(each, moment.is_building, name in waiting)
-            yield _idea_row(each, status, manifest["run_config"], depth, moment.is_building)
+            is_held = each["task_state"] == RUNNING and held and name not in at_work  # it is next, after the pause
+            status = "queued" if is_held else idea_status(each, moment.is_building, name in waiting)
+            yield _idea_row(each, status, manifest["run_config"], depth, moment.is_building and not is_held)
 
 
 def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: int, best: bool) -> Row:
