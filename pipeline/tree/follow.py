@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, OUTAGE_WORDS, RECALLED, Outcome, Wait
+from pipeline.core.projection import Moment
 from pipeline.core.text import plural
 from pipeline.errors import NO_ROOM
 from pipeline.git.command import GitOutage
@@ -289,7 +290,11 @@ class TreeFollower(Follower):
             return f"{self._outage_text(manifest)}{where}"
         if self.failed and manifest["nodes"]:
             return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
-        words = [f"{headline(manifest)}{where}", uncaged_text(manifest)] if manifest["nodes"] else []
+        words = (
+            [f"{headline(manifest, Moment(True, self.steering.pause()))}{where}", uncaged_text(manifest)]
+            if manifest["nodes"]
+            else []
+        )
         return " ".join(filter(None, words))
 
     def _await_room(self, write: Callable[[], T], stopped: bool) -> T:
@@ -407,7 +412,8 @@ class TreeFollower(Follower):
         before = time.thread_time()
         manifest = self.manifest.write()
         if self.announced and self.summary_is_ours and manifest["nodes"]:
-            text = summary_text(manifest).encode(errors="replace")
+            moment = Moment(True, self.steering.pause(), time.time())
+            text = summary_text(manifest, moment).encode(errors="replace")
             write_whole(self.at.of_run(SUMMARY), text, durable=False)
         pause = max(WRITE_EVERY, WRITE_SHARE * (time.thread_time() - before))
         self.next_write, self.pending = time.monotonic() + pause, False

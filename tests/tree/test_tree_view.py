@@ -193,6 +193,27 @@ def test_of_a_build_that_is_gone_nothing_runs_or_is_next_and_the_way_on_is_said(
     assert "over 0 evaluations" in block(as_json(projection_of(nothing, Moment())), "stair")["sentence"]
 
 
+def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stands_of_it(
+    every: dict[str, Seen],
+) -> None:
+    pause, manifest = {"event": "paused", "at": 1e9}, every["killed"].manifest
+    since, way = "2001-09-09 01:46:40 UTC", "`coppice resume x`, then `coppice x` goes on where it was"
+    killed = projection_of(manifest, Moment(False, pause, 2e9))
+    assert killed.state.word == "killed"
+    assert f"paused since {since}: {way}" in killed.state.why
+    for headline in (killed.headline, summary_text(manifest, Moment(False, pause, 2e9)).replace("**", "")):
+        assert f"the last one was killed; paused since {since}" in " ".join(headline.split())
+    heeded = {**manifest, "events": [*manifest["events"], {**pause, "at": manifest["events"][-1]["at"]}]}
+    for each, headed in ((manifest, pause), (heeded, pause), (heeded, None)):
+        shown = projection_of(each, Moment(True, headed, 2e9))
+        assert shown.state.word == ("paused" if headed else "live")
+        assert shown.headline.startswith("Paused since" if headed else "Still going on")
+    failed = projection_of(every["failed"].manifest, Moment(False, pause, 2e9))
+    assert (failed.state.word, way in failed.state.why) == ("failed", True)
+    out = projection_of(every["out"].manifest, Moment(False, pause, 2e9))
+    assert (out.state.word, "a model cannot be asked" in out.state.why) == ("paused", True)
+
+
 def test_a_node_on_which_nothing_was_tried_is_not_open_and_says_why_and_the_best_one_is_marked(done: Seen) -> None:
     manifest = deepcopy(done.manifest)
     slots = [each for each in manifest["evaluations"].values() if each["parent_node_id"] == "d1.n0"]
@@ -295,9 +316,9 @@ def section(text: str, title: str) -> str:
     return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
-def check_alike(manifest: dict[str, Any], shown: Json, is_building: bool) -> None:
+def check_alike(manifest: dict[str, Any], shown: Json, moment: Moment) -> None:
     """Every number that both have is the same in the summary and in the projection."""
-    text = summary_text(manifest, is_building)
+    text = summary_text(manifest, moment)
     plain = " ".join(text.replace("**", "").replace("\n> ", " ").split())
     if shown["state"]["word"] != "empty":
         assert " ".join(shown["headline"].split()) in plain
@@ -335,12 +356,12 @@ def check_alike(manifest: dict[str, Any], shown: Json, is_building: bool) -> Non
 
 def test_summary_and_projection_have_the_same_numbers_in_every_state(every: dict[str, Seen]) -> None:
     for seen in every.values():
-        check_alike(seen.manifest, seen.json, seen.moment.is_building)
+        check_alike(seen.manifest, seen.json, seen.moment)
 
 
 def test_they_have_the_same_numbers_of_two_thousand_evaluations(large: dict[str, Any]) -> None:
     shown = strict(as_json(projection_of(large, Moment())))
-    check_alike(large, shown, False)
+    check_alike(large, shown, Moment())
     rows = block(shown, "tree")["rows"]
     assert len(rows) == len(large["evaluations"]) + len(large["nodes"]) > 2000
     assert all(row["depth"] <= 11 and row["status"] in STATUSES for row in rows)

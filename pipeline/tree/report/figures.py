@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from pipeline.core.projection import Moment
 from pipeline.core.text import plural
 from pipeline.tree.report.happenings import standing_text, verdict_word
 from pipeline.tree.report.markdown import (
@@ -31,6 +32,7 @@ DRY_RUN = "**Dry run.** Ideas, code and numbers are made up from hashes; no mode
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
 UNFINISHED = "unfinished"
+BUILDING = Moment(is_building=True)  # of a build that tells of itself
 
 Manifest = Mapping[str, Any]
 
@@ -153,17 +155,17 @@ def gain_text(config: Manifest, comparison: Manifest, name: str) -> str:
 # --- The state in words.
 
 
-def headline(manifest: Manifest, is_building: bool = True) -> str:
+def headline(manifest: Manifest, moment: Moment = BUILDING) -> str:
     """The opening as one line for a terminal."""
-    return " ".join(line for line in opening_lines(manifest, is_building) if line).replace("**", "")
+    return " ".join(line for line in opening_lines(manifest, moment) if line).replace("**", "")
 
 
-def opening_lines(manifest: Manifest, is_building: bool = True) -> list[str]:
+def opening_lines(manifest: Manifest, moment: Moment) -> list[str]:
     """How the search stands, with its counts and its best node."""
     state, config = manifest["state"], manifest["run_config"]
     running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
     reason, best = state["stop_reason"], best_node(manifest)
-    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, is_building)
+    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, moment)
     counts = counts_text(manifest)
     return [
         *([f"> {DRY_RUN}", ""] if config["dry_run"] else []),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipeline.core.projection import Moment
 from pipeline.core.text import duration, join_names, plural
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED, RETRIED
 from pipeline.tree.report.markdown import (
@@ -106,14 +107,17 @@ def _got_on(event: Event) -> bool:
     return works or event.get("event") in GOT_ON
 
 
-def standing_text(events: Sequence[Event], running: Collection[str], is_building: bool) -> str:
-    """The state of a search that has not stopped: paused, waiting, or going on.  `running`: its evaluations at work."""
-    asked = [event for event in events if event.get("event") in (PAUSED, RESUMED)]
-    if asked and asked[-1]["event"] == PAUSED:
-        return f"**Paused** since {time_text(_time(asked[-1]))}"
+def standing_text(events: Sequence[Event], running: Collection[str], moment: Moment) -> str:
+    """The state of a search that has not stopped: paused, waiting, or going on.  `running`: its evaluations at work.
+
+    Whether it is paused is told by the moment: events have a request only once a build has heeded it."""
+    is_building, paused = moment.is_building, f"since {time_text(_time(moment.pause))}" if moment.pause else ""
     builds = [event["event"] for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
     if builds[-1:] == [EVENT_BUILD] and not is_building:
-        return "**Not at its end**: no build of it runs, the last one was killed"
+        killed = "**Not at its end**: no build of it runs, the last one was killed"
+        return f"{killed}; **paused** {paused}" if paused else killed
+    if paused:
+        return f"**Paused** {paused}"
     out = [span for span in wait_spans(events) if span.until is None]
     if out and {*running} <= {name for span in out for name in span.waiting}:
         first = min(out, key=lambda span: span.since)

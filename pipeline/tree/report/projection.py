@@ -83,7 +83,7 @@ ESTIMATE = "The estimated gain of the best one is its gain less what luck is exp
 def projection_of(manifest: Manifest, moment: Moment) -> Projection:
     """A search as it stands, from its manifest and what that does not say."""
     run, events, state = manifest["tree_run_id"], manifest["events"], run_state(manifest, moment)
-    words = "Nothing was built yet." if state.word == EMPTY else headline(manifest, moment.is_building)
+    words = "Nothing was built yet." if state.word == EMPTY else headline(manifest, moment)
     meaning = [DRY_RUN.replace("**", "")] if manifest["run_config"]["dry_run"] else []
     meaning += [scoring_sentence(manifest["run_config"]), *cage_lines(manifest)[1:]]
     blocks = [*_blocks(manifest, moment)]
@@ -97,17 +97,19 @@ def projection_of(manifest: Manifest, moment: Moment) -> Projection:
 
 def run_state(manifest: Manifest, moment: Moment) -> RunState:
     """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
-    events, reason = manifest["events"], manifest["state"]["stop_reason"]
+    run, events, reason = manifest["tree_run_id"], manifest["events"], manifest["state"]["stop_reason"]
     build, end = last_build(events)
     last = events[-1]["at"] if events else None
     if moment.is_building and not moment.pause:
         running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
         return RunState(
-            LIVE, standing_text(events, running, True).replace("**", ""), build["at"] if build and not end else None
+            LIVE, standing_text(events, running, moment).replace("**", ""), build["at"] if build and not end else None
         )
     if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
         return RunState(EMPTY, RUN_STATES[EMPTY])
-    goes_on = f"`coppice {manifest['tree_run_id']}` goes on where it was"
+    goes_on = f"`coppice {run}` goes on where it was"
+    if moment.pause:
+        goes_on = f"paused since {time_text(moment.pause['at'])}: `coppice resume {run}`, then {goes_on}"
     if build and not end and not moment.is_building:
         return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", last)
     if end and end.get("failed") and not moment.is_building:
@@ -117,7 +119,8 @@ def run_state(manifest: Manifest, moment: Moment) -> RunState:
         stopped = next((event["at"] for event in reversed(events) if event["event"] == EVENT_STOPPED), last)
         return RunState(DONE, f"the search stopped: {reason}", stopped)
     if moment.pause:
-        return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
+        out = f"; {OUTAGE_WORDS[reason]}" if reason in OUTAGE_WORDS else ""
+        return RunState(PAUSED, f"{RUN_STATES[PAUSED]}{out}", moment.pause["at"])
     why = OUTAGE_WORDS[reason] if reason else RUN_STATES[STOPPED]
     return RunState(STOPPED, f"{why}: {goes_on}", end["at"] if end else last)
 

@@ -7,9 +7,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pipeline.core.outcome import OUTAGE_WORDS
+from pipeline.core.projection import Moment
 from pipeline.core.text import join_names, plural
 from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.figures import (
+    BUILDING,
     IDEA_WIDTH,
     NAME_WIDTH,
     UNFINISHED,
@@ -44,6 +47,7 @@ from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
+from pipeline.views.lines import time_text
 
 DEPTH_COUNTS = ("planned", "assigned", *FINAL_STATUSES, UNFINISHED, "promoted")
 TOOK = "took, s"  # not `seconds`, as a metric may be called
@@ -185,11 +189,16 @@ def _verdict(result: Manifest) -> str:
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 
-def summary_text(manifest: Manifest, is_building: bool = True) -> str:
-    """The page.  `is_building`: a build of the search runs, or has just ended and writes this."""
-    best, state = best_path(manifest), manifest["state"]
+def summary_text(manifest: Manifest, moment: Moment = BUILDING) -> str:
+    """The page.  In its moment a build of the search runs, or has just ended and writes this, or none does."""
+    best, state, is_building = best_path(manifest), manifest["state"], moment.is_building
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
-    opening = [*opening_lines(manifest, is_building), "", scoring_sentence(manifest["run_config"])]
+    opening = [
+        *opening_lines(manifest, moment),
+        *_as_of(manifest, moment),
+        "",
+        scoring_sentence(manifest["run_config"]),
+    ]
     sections = [
         ("", [*opening, *cage_lines(manifest)]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
@@ -210,6 +219,13 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
         if lines:
             text += ["", *([f"## {title}", ""] if title else []), *_fitted(lines)]
     return "\n".join(text) + "\n"
+
+
+def _as_of(manifest: Manifest, moment: Moment) -> Iterator[str]:
+    """The time of a page that is not the last one; whoever kills the build leaves it."""
+    reason, run = manifest["state"]["stop_reason"], manifest["tree_run_id"]
+    if moment.now and (not reason or reason in OUTAGE_WORDS):
+        yield from ("", f"As of {time_text(moment.now)}; `coppice watch {run}` tells how it stands now.")
 
 
 def _fitted(lines: Iterable[str]) -> Iterator[str]:
