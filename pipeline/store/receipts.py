@@ -147,6 +147,16 @@ class Receipts:
         line = self._last_line(target, FAILED)
         return FailureRecord(**line.fields) if line else None
 
+    def failures(self) -> dict[str, FailureRecord]:
+        """The targets whose last attempt failed; of many targets they are few, so that no index is made of all."""
+        names: dict[str, None] = {}
+        word, at = f" {FAILED} ".encode(), -1
+        while (at := self._content.find(word, at + 1)) >= 0:
+            head = self._content[self._content.rfind(b"\n", 0, at) + 1 : at].split(b" ")
+            if len(head) == 2:
+                names[head[1].decode(errors="replace")] = None
+        return {name: failure for name in names if (failure := self.failure(name))}
+
     def is_ignored(self, target: str) -> bool:
         return IGNORED in self._events(target)
 

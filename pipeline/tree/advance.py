@@ -16,6 +16,7 @@ from pipeline.machine.lock import is_locked
 from pipeline.store.files import write_whole
 from pipeline.store.steering import SteeringLog
 from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.obstacles import obstacles_of
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
 from pipeline.tree.rules.assignment import NO_NODE
@@ -88,7 +89,7 @@ def report(run: str, targets: Sequence[Target]) -> str:
     path = RunLayout(run).of_run(SUMMARY)
     _check_begun(run)
     moment = Moment(is_locked(run), SteeringLog(run).pause(), time.time())
-    text = summary_text(fold_manifest(run, planned_config(targets)), moment)
+    text = summary_text(fold_manifest(run, planned_config(targets)), moment, obstacles_of(run, targets))
     write_whole(path, text.encode(errors="replace"))
     return path
 

@@ -32,6 +32,7 @@ from pipeline.tree.report.cages import uncaged_text
 from pipeline.tree.report.figures import headline
 from pipeline.tree.report.happenings import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
+from pipeline.tree.report.obstacles import obstacles_of
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.rules.beam import SKIPPED
@@ -70,7 +71,7 @@ class TreeFollower(Follower):
     """Follows one build of a run."""
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
-        self.run, self.at = run, RunLayout(run)
+        self.run, self.at, self.targets = run, RunLayout(run), targets
         self.events = self.at.of_run(EVENTS)
         self.log = records.EventLog(self.events)
         self.config = planned_config(targets)
@@ -288,7 +289,7 @@ class TreeFollower(Follower):
         where = f" See {path}." if os.path.exists(path) else ""
         if self.outages:
             return f"{self._outage_text(manifest)}{where}"
-        if self.failed and manifest["nodes"]:
+        if self.failed:
             return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
         words = (
             [f"{headline(manifest, Moment(True, self.steering.pause()))}{where}", uncaged_text(manifest)]
@@ -411,9 +412,9 @@ class TreeFollower(Follower):
         """Write the manifest, and the summary while it is ours and something has changed."""
         before = time.thread_time()
         manifest = self.manifest.write()
-        if self.announced and self.summary_is_ours and manifest["nodes"]:
+        if self.announced and self.summary_is_ours and (manifest["nodes"] or self.failed):
             moment = Moment(True, self.steering.pause(), time.time())
-            text = summary_text(manifest, moment).encode(errors="replace")
+            text = summary_text(manifest, moment, obstacles_of(self.run, self.targets)).encode(errors="replace")
             write_whole(self.at.of_run(SUMMARY), text, durable=False)
         pause = max(WRITE_EVERY, WRITE_SHARE * (time.thread_time() - before))
         self.next_write, self.pending = time.monotonic() + pause, False

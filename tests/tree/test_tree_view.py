@@ -32,6 +32,7 @@ from pipeline.tree.report.figures import best_path
 from pipeline.tree.report.happenings import folded_events
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, obstacles_of
 from pipeline.tree.report.projection import projection_of
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.run.records import dump_record, lives_of, read_events
@@ -52,6 +53,7 @@ class Seen:
             self.targets = load(["x"])["x"].targets
             self.moment = moment or Moment(is_locked("x"), SteeringLog("x").pause(), 2e9)
             self.manifest = current_manifest("x", config_of(project))
+            self.obstacles = obstacles_of("x", self.targets)
             self.json = strict(as_json(view.project("x", self.targets, self.moment)))
 
     def details(self, item: str) -> dict[str, Json]:
@@ -193,6 +195,32 @@ def test_of_a_build_that_is_gone_nothing_runs_or_is_next_and_the_way_on_is_said(
     assert "over 0 evaluations" in block(as_json(projection_of(nothing, Moment())), "stair")["sentence"]
 
 
+def test_a_target_of_the_start_that_failed_is_seen_with_its_reason_its_log_and_the_way_on(folder: Path) -> None:
+    project = small_search(Project(folder / "start"))
+    keys = project.read("specs/x.yaml").replace('"! grep -q 9 a b c d"', '[sh, -c, "echo no such thing >&2; exit 4"]')
+    project.spec("x", keys)
+    assert project.call("run", "x").code == 1
+    seen = Seen(project)
+    (row,) = block(seen.json, "failures")["rows"]
+    place, _, stage, why, _, log = row["cells"]
+    assert (place, row["item"], stage, log) == (
+        "d0.n0.test",
+        "d0.n0.test",
+        "test",
+        "runs/x/.coppice/logs/d0.n0.test.log",
+    )
+    for said in (why, seen.json["state"]["why"], project.read("runs/x/TREE_SUMMARY.md").replace("\n  ", " ")):
+        assert "the tests of the root failed: exit status 4" in said
+        assert "coppice forget x:root" in said
+    assert "no such thing" in seen.details("d0.n0.test")["log"]["text"]
+    of_place = seen.details("d0.n0")
+    assert block({"blocks": [*of_place.values()]}, "failures")["rows"] == [row]
+    assert "no such thing" in of_place["log-d0.n0.test"]["text"]
+    project.spec("x", keys.replace("exit 4", "exit 0"))
+    assert project.call("run", "x").code == 0
+    assert "d0.n0.test" not in str([each for each in Seen(project).json["blocks"] if each["name"] == "failures"])
+
+
 def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stands_of_it(
     every: dict[str, Seen],
 ) -> None:
@@ -316,9 +344,9 @@ def section(text: str, title: str) -> str:
     return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
-def check_alike(manifest: dict[str, Any], shown: Json, moment: Moment) -> None:
+def check_alike(manifest: dict[str, Any], shown: Json, moment: Moment, obstacles: Obstacles = NO_OBSTACLES) -> None:
     """Every number that both have is the same in the summary and in the projection."""
-    text = summary_text(manifest, moment)
+    text = summary_text(manifest, moment, obstacles)
     plain = " ".join(text.replace("**", "").replace("\n> ", " ").split())
     if shown["state"]["word"] != "empty":
         assert " ".join(shown["headline"].split()) in plain
@@ -351,12 +379,14 @@ def check_alike(manifest: dict[str, Any], shown: Json, moment: Moment) -> None:
         row["cells"] for each in money for row in each["rows"]
     ]
     failures = {row["cells"][0] for each in shown["blocks"] if each["name"] == "failures" for row in each["rows"]}
-    assert failures == {name for name, each in manifest["evaluations"].items() if each["error"]}
+    targets = {each.name for each in obstacles.failed}
+    assert failures == {name for name, each in manifest["evaluations"].items() if each["error"]} | targets
+    assert all(f"- {name}: " in text for name in failures)
 
 
 def test_summary_and_projection_have_the_same_numbers_in_every_state(every: dict[str, Seen]) -> None:
     for seen in every.values():
-        check_alike(seen.manifest, seen.json, seen.moment)
+        check_alike(seen.manifest, seen.json, seen.moment, seen.obstacles)
 
 
 def test_they_have_the_same_numbers_of_two_thousand_evaluations(large: dict[str, Any]) -> None:

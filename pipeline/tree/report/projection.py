@@ -61,32 +61,33 @@ from pipeline.tree.report.figures import (
 from pipeline.tree.report.happenings import folded_events, last_build, standing_text, wait_rows, waiting_slots
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
+from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, failed_text, failure_table
 from pipeline.tree.report.run_records import EXPANDED
 from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.rules.scoring import PAIRED
-from pipeline.tree.run.records import EVENT_FAILED, EVENT_STOPPED, EVENT_WORKING, RUNNING
+from pipeline.tree.run.records import EVENT_STOPPED, EVENT_WORKING, RUNNING
 from pipeline.views.blocks import SAYS, expected_end, since_cell
 from pipeline.views.lines import time_text
 from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart
 from pipeline.views.pages.drawing import amount_scale, number_scale
 
-TITLE_WIDTH, REASON_WIDTH, LONGEST_REASON = 80, 140, 1000  # characters
+TITLE_WIDTH, REASON_WIDTH = 80, 140  # characters
 MOST_EVENTS, MOST_MARKS = 50, 240
 SILENT = (NO_NODE, NO_IDEA)  # empty slots that get no row
 BEST = "best"  # mark of the node that ranks best against the start
 ESTIMATE = "The estimated gain of the best one is its gain less what luck is expected to have added."
 
 
-def projection_of(manifest: Manifest, moment: Moment) -> Projection:
+def projection_of(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBSTACLES) -> Projection:
     """A search as it stands, from its manifest and what that does not say."""
-    run, events, state = manifest["tree_run_id"], manifest["events"], run_state(manifest, moment)
+    run, events, state = manifest["tree_run_id"], manifest["events"], run_state(manifest, moment, obstacles)
     words = "Nothing was built yet." if state.word == EMPTY else headline(manifest, moment)
     meaning = [DRY_RUN.replace("**", "")] if manifest["run_config"]["dry_run"] else []
     meaning += [scoring_sentence(manifest["run_config"]), *cage_lines(manifest)[1:]]
-    blocks = [*_blocks(manifest, moment)]
+    blocks = [*_blocks(manifest, moment, obstacles)]
     at = max((*(event["at"] for event in events), *([state.since] if state.since else [])), default=None)
     numbers = [*figures(manifest, moment)]
     return Projection(run, "tree", words, state, numbers, " ".join(meaning), blocks, f"coppice watch {run}", at)
@@ -95,7 +96,7 @@ def projection_of(manifest: Manifest, moment: Moment) -> Projection:
 # --- The state of the run.
 
 
-def run_state(manifest: Manifest, moment: Moment) -> RunState:
+def run_state(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBSTACLES) -> RunState:
     """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
     run, events, reason = manifest["tree_run_id"], manifest["events"], manifest["state"]["stop_reason"]
     build, end = last_build(events)
@@ -113,8 +114,7 @@ def run_state(manifest: Manifest, moment: Moment) -> RunState:
     if build and not end and not moment.is_building:
         return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", last)
     if end and end.get("failed") and not moment.is_building:
-        failed = f"{plural(end['failed'], 'target')} of the last build failed; {goes_on}"
-        return RunState(FAILED_RUN, failed, end["at"])
+        return RunState(FAILED_RUN, f"{failed_text(end['failed'], obstacles)}; {goes_on}", end["at"])
     if reason and reason not in OUTAGE_WORDS and not moment.is_building:
         stopped = next((event["at"] for event in reversed(events) if event["event"] == EVENT_STOPPED), last)
         return RunState(DONE, f"the search stopped: {reason}", stopped)
@@ -163,7 +163,7 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
 # --- Blocks.
 
 
-def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
+def _blocks(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> Iterator[Block]:
     running = [*_running(manifest, moment)]
     if running:
         header = [Column("target"), Column("idea"), Column("since", True, is_since=True), Column("says")]
@@ -179,7 +179,8 @@ def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
         run = manifest["tree_run_id"]
         sealed = [f"Sealed: `coppice holdout {run}` opens it once, when the search has stopped."]
         yield Text("holdout", "Held out", "\n\n".join([*holdout_lines(manifest["holdout"])] or sealed))
-    yield from _failures(manifest)
+    yield from failure_table(manifest, obstacles)
+    yield from _outages(manifest)
     yield from _money(manifest)
     yield from _budget(manifest)
     if "baseline_csv" in manifest["run_config"]:
@@ -381,28 +382,7 @@ def _remarks(manifest: Manifest) -> Iterator[Block]:
         yield Table("twice", "Look twice", sentence, header, rows)
 
 
-def _failures(manifest: Manifest) -> Iterator[Block]:
-    """Failures, by a candidate's fault or by a target's, and what was out."""
-    told = {event["eval_id"]: event for event in manifest["events"] if event["event"] == EVENT_FAILED}
-    rows = []
-    for name, each in manifest["evaluations"].items():
-        error = each["error"]
-        if not error and each["task_state"] == FAILED and name in told:
-            error = told[name].get("error")
-        if error:
-            why, code = clip_text(error.get("why") or "", LONGEST_REASON), error.get("exit")
-            cells = [
-                name,
-                clip_text(each["idea_title"], TITLE_WIDTH) or BLANK,
-                error.get("stage") or BLANK,
-                why or BLANK,
-            ]
-            status = idea_status(each, False, False)
-            rows.append(Row([*cells, str(code) if code else BLANK, error.get("log") or BLANK], name, status))
-    if rows:
-        header = [Column(each) for each in ("place", "idea", "stage", "why")]
-        header += [Column("exit", True), Column("log")]
-        yield Table("failures", "Failures", "Evaluations that failed, at which stage and why.", header, rows)
+def _outages(manifest: Manifest) -> Iterator[Block]:
     if waits := wait_rows(manifest["events"]):
         names = ("since", "what was out", "pauses", "waited", "until")
         columns = [Column(name, name == "pauses") for name in names]

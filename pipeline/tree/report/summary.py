@@ -44,6 +44,7 @@ from pipeline.tree.report.markdown import (
     wrap_line,
 )
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
+from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, obstacle_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
@@ -189,7 +190,7 @@ def _verdict(result: Manifest) -> str:
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 
-def summary_text(manifest: Manifest, moment: Moment = BUILDING) -> str:
+def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: Obstacles = NO_OBSTACLES) -> str:
     """The page.  In its moment a build of the search runs, or has just ended and writes this, or none does."""
     best, state, is_building = best_path(manifest), manifest["state"], moment.is_building
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
@@ -207,7 +208,7 @@ def summary_text(manifest: Manifest, moment: Moment = BUILDING) -> str:
         ("Beam", beam_table(manifest)),
         ("Nodes", node_table(manifest)),
         *_depths(manifest, is_building),
-        ("Failures", failure_lines(manifest)),
+        ("Failures", [*failure_lines(manifest), *obstacle_lines(obstacles)]),
         ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
