@@ -11,7 +11,7 @@ live            manifest.json while a search goes on, as it stands, and as it wa
 happenings      what happened, from the events; lines for a terminal as a search goes on
 markdown        Markdown tables, and numbers and texts on one line
 figures         the numbers of a manifest, which summary and projection tell alike
-obstacles       what keeps a search from going on: targets that failed
+obstacles       what keeps a search from going on: targets that failed, answers of a person
 summary         TREE_SUMMARY.md
 projection      what screens show: state, top line, tree, stair, money
 explain         decisions in numbers: what each check used, and what would have been enough

@@ -1,26 +1,32 @@
-"""Obstacles: what keeps a search from going on, and stands in no manifest, such as a target that failed.
+"""Obstacles: what keeps a search from going on, and stands in no manifest: targets that failed, answers of a person.
 
 A manifest has the evaluations that failed by their candidate's fault.  Targets that failed by any other, which may be
-those of the start, are told by the receipts."""
+those of the start, are told by the receipts; what a person is to answer, by the records of a slot and his folder."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.core.freshness import FailureRecord
 from pipeline.core.graph import Target
+from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.projection import Column, Row, Table
 from pipeline.core.text import plural
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.figures import Manifest, idea_status
 from pipeline.tree.report.happenings import MOST_WHY
-from pipeline.tree.report.markdown import BLANK, clip_text, table_cell
+from pipeline.tree.report.markdown import BLANK, clip_text, markdown_table, table_cell
 from pipeline.tree.rules.beam import FAILED
-from pipeline.tree.rules.positions import find_slot, own_name
-from pipeline.tree.run.records import EVENT_FAILED
+from pipeline.tree.rules.positions import BY_HAND, RunLayout, find_slot, own_name
+from pipeline.tree.run.records import EVENT_FAILED, load_if_intact
+from pipeline.tree.spec.model import MANUAL, shape_of
+from pipeline.tree.targets.builder import planned_config
 
 TITLE_WIDTH, WHY_WIDTH = 80, 300  # characters
+IDEA, CHANGE = "idea", "change"
+AWAITED_HEADER = ("slot", "awaits", "file", "command")
 
 
 class FailedTarget(NamedTuple):
@@ -31,8 +37,20 @@ class FailedTarget(NamedTuple):
     record: FailureRecord
 
 
+class AwaitedAnswer(NamedTuple):
+    """An answer that a person is to give: `what` it is, the `path` where it is to be, the `idea` that it is about, and
+    the `worktree` in which it may be made."""
+
+    slot: str
+    what: str
+    path: str
+    idea: str = ""
+    worktree: str = ""
+
+
 class Obstacles(NamedTuple):
     failed: Sequence[FailedTarget] = ()
+    awaited: Sequence[AwaitedAnswer] = ()
 
 
 NO_OBSTACLES = Obstacles()
@@ -41,7 +59,27 @@ NO_OBSTACLES = Obstacles()
 def obstacles_of(run: str, targets: Sequence[Target]) -> Obstacles:
     failures = Receipts(run).failures()
     own = [(each, failures[each.name]) for each in targets if each.name in failures]
-    return Obstacles([FailedTarget(own_name(each.name), each.stage, why) for each, why in own if not why.outage])
+    failed = [FailedTarget(own_name(each.name), each.stage, why) for each, why in own if not why.outage]
+    return Obstacles(failed, [*awaited_answers(run, targets)])
+
+
+def awaited_answers(run: str, targets: Sequence[Target]) -> Iterator[AwaitedAnswer]:
+    """The answers that a person is to give, in the order of the slots; none where no role is `manual`."""
+    config, at = planned_config(targets), RunLayout(run)
+    if MANUAL not in (config["backends"]["ideas"], config["backends"]["coder"]):
+        return
+    reads = {target.name: dict(target.reads) for target in targets if target.stage in ("idea", "by_hand")}
+    for slot in shape_of(config).all_slots():
+        (ideas, *_) = reads.get(f"{run}:{slot}.idea", {}).get("ideas_folder", ("",))
+        (coder, *_) = reads.get(f"{run}:{slot}.change", {}).get("coder_folder", ("",))
+        context = load_if_intact(at.of_node(slot.place, "context.json")) if ideas else None
+        path = f"{ideas}/{slot}.md"
+        if context is not None and not context["closed"] and not os.path.exists(path):
+            yield AwaitedAnswer(str(slot), IDEA, path)
+        task = load_if_intact(at.of_eval(slot, "task.json")) if coder else None
+        path, tree = f"{coder}/{slot}.patch", at.of_run(f"{BY_HAND}/{slot}")
+        if task is not None and not task["empty"] and not os.path.exists(path):
+            yield AwaitedAnswer(str(slot), CHANGE, path, task["idea"], tree if os.path.isdir(tree) else "")
 
 
 def failure_table(manifest: Manifest, obstacles: Obstacles) -> Iterator[Table]:
@@ -83,6 +121,37 @@ def failed_text(count: int, obstacles: Obstacles) -> str:
     first = next(iter(obstacles.failed), None)
     named = f": {first.name}: {clip_text(first.record.why, WHY_WIDTH)}" if first else ""
     return f"{plural(count, 'target')} of the last build failed{named}"
+
+
+def awaited_table(manifest: Manifest, obstacles: Obstacles) -> Iterator[Table]:
+    """The slots that wait for a person, each with what to type."""
+    if not obstacles.awaited or is_over(manifest):
+        return
+    run, known = manifest["tree_run_id"], manifest["evaluations"]
+    rows = [
+        Row([slot, what, path, f"coppice answer {run} {slot} FILE"], slot if slot in known else "", "waiting")
+        for slot, what, path, *_ in obstacles.awaited
+    ]
+    sentence = f"Awaited of a person: {plural(len(rows), 'answer')}; {_how(run)}."
+    yield Table("awaited", "Answers awaited", sentence, [Column(each) for each in AWAITED_HEADER], rows)
+
+
+def _how(run: str) -> str:
+    return f"`coppice answer {run}` tells what each is about, and `coppice {run}` goes on with those that are there"
+
+
+def awaited_lines(manifest: Manifest, obstacles: Obstacles) -> list[str]:
+    if not obstacles.awaited or is_over(manifest):
+        return []
+    run = manifest["tree_run_id"]
+    rows = [[slot, what, path, f"coppice answer {run} {slot} FILE"] for slot, what, path, *_ in obstacles.awaited]
+    return [f"Awaited of a person; {_how(run)}.", "", *markdown_table(AWAITED_HEADER, rows)]
+
+
+def is_over(manifest: Manifest) -> bool:
+    """Check that a search has stopped, for another reason than that something is out."""
+    reason = manifest["state"]["stop_reason"]
+    return bool(reason) and reason not in OUTAGE_WORDS
 
 
 def obstacle_lines(obstacles: Obstacles) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from pipeline.core.outcome import OUTAGE_WORDS
+from pipeline.core.outcome import ANSWER_AWAITED, OUTAGE_WORDS
 from pipeline.core.projection import (
     DONE,
     EMPTY,
@@ -61,7 +61,7 @@ from pipeline.tree.report.figures import (
 from pipeline.tree.report.happenings import folded_events, last_build, standing_text, wait_rows, waiting_slots
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
-from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, failed_text, failure_table
+from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, awaited_table, failed_text, failure_table, is_over
 from pipeline.tree.report.run_records import EXPANDED
 from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
@@ -109,13 +109,15 @@ def run_state(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBST
     if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
         return RunState(EMPTY, RUN_STATES[EMPTY])
     goes_on = f"`coppice {run}` goes on where it was"
+    if reason == ANSWER_AWAITED and obstacles.awaited:
+        goes_on = f"`coppice answer {run}` tells for what; with an answer {goes_on}"
     if moment.pause:
         goes_on = f"paused since {time_text(moment.pause['at'])}: `coppice resume {run}`, then {goes_on}"
     if build and not end and not moment.is_building:
         return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", last)
     if end and end.get("failed") and not moment.is_building:
         return RunState(FAILED_RUN, f"{failed_text(end['failed'], obstacles)}; {goes_on}", end["at"])
-    if reason and reason not in OUTAGE_WORDS and not moment.is_building:
+    if is_over(manifest) and not moment.is_building:
         stopped = next((event["at"] for event in reversed(events) if event["event"] == EVENT_STOPPED), last)
         return RunState(DONE, f"the search stopped: {reason}", stopped)
     if moment.pause:
@@ -179,6 +181,7 @@ def _blocks(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> Iterato
         run = manifest["tree_run_id"]
         sealed = [f"Sealed: `coppice holdout {run}` opens it once, when the search has stopped."]
         yield Text("holdout", "Held out", "\n\n".join([*holdout_lines(manifest["holdout"])] or sealed))
+    yield from awaited_table(manifest, obstacles)
     yield from failure_table(manifest, obstacles)
     yield from _outages(manifest)
     yield from _money(manifest)

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.projection import Moment
 from pipeline.core.text import join_names, plural
 from pipeline.tree.report.cages import cage_lines
@@ -44,7 +43,7 @@ from pipeline.tree.report.markdown import (
     wrap_line,
 )
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
-from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, obstacle_lines
+from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, awaited_lines, is_over, obstacle_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
@@ -208,6 +207,7 @@ def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: Obsta
         ("Beam", beam_table(manifest)),
         ("Nodes", node_table(manifest)),
         *_depths(manifest, is_building),
+        ("Answers awaited", awaited_lines(manifest, obstacles)),
         ("Failures", [*failure_lines(manifest), *obstacle_lines(obstacles)]),
         ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
         ("Progress", progress_table(manifest)),
@@ -224,9 +224,9 @@ def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: Obsta
 
 def _as_of(manifest: Manifest, moment: Moment) -> Iterator[str]:
     """The time of a page that is not the last one; whoever kills the build leaves it."""
-    reason, run = manifest["state"]["stop_reason"], manifest["tree_run_id"]
-    if moment.now and (not reason or reason in OUTAGE_WORDS):
-        yield from ("", f"As of {time_text(moment.now)}; `coppice watch {run}` tells how it stands now.")
+    if moment.now and not is_over(manifest):
+        watch = f"coppice watch {manifest['tree_run_id']}"
+        yield from ("", f"As of {time_text(moment.now)}; `{watch}` tells how it stands now.")
 
 
 def _fitted(lines: Iterable[str]) -> Iterator[str]:
