@@ -221,6 +221,36 @@ def test_a_target_of_the_start_that_failed_is_seen_with_its_reason_its_log_and_t
     assert "d0.n0.test" not in str([each for each in Seen(project).json["blocks"] if each["name"] == "failures"])
 
 
+def test_where_events_are_missing_that_is_said_and_a_search_that_has_stopped_is_not_killed(
+    done: Seen, every: dict[str, Seen], folder: Path
+) -> None:
+    whole = (done.project.root / EVENTS).read_bytes()
+    cases = {"": "has no event", "\0\xff\n": "has no event", None: "is not there", "torn": "ends within a line"}
+    cases["odd"] = "has 1 line that is no event"
+    for number, (content, said) in enumerate(cases.items()):
+        project = done.project.copy(folder / f"events-{number}")
+        log = project.root / EVENTS
+        log.unlink()
+        if content is not None:
+            log.write_bytes({"torn": whole[:-5], "odd": b"{}\n" + whole}.get(content, content.encode()))
+        seen = Seen(project)
+        assert said in block(seen.json, "missing")["text"]
+        assert seen.json["state"]["word"] == "done"
+        page = summary_text(seen.manifest, seen.moment, seen.obstacles).partition("## What happened")[2]
+        assert f"Events are missing: {EVENTS} {said}" in " ".join(page.split())
+    names = [each["name"] for seen in every.values() for each in seen.json["blocks"]]
+    assert "missing" not in names, "where nothing was built there are none to miss"
+
+
+def test_events_are_told_in_the_order_of_time(done: Seen) -> None:
+    first, *others = done.manifest["events"]
+    late = {"at": first["at"] - 3, "event": "answered", "slot": "d0.n0.i0"}
+    shown = as_json(projection_of({**done.manifest, "events": [first, late, *others]}, Moment()))
+    lines = block(shown, "events")["text"].splitlines()
+    assert lines == sorted(lines, key=lambda line: line[:19])
+    assert "a person answered" in lines[0]
+
+
 def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stands_of_it(
     every: dict[str, Seen],
 ) -> None:

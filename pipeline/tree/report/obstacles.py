@@ -12,14 +12,15 @@ from typing import NamedTuple
 from pipeline.core.freshness import FailureRecord
 from pipeline.core.graph import Target
 from pipeline.core.outcome import OUTAGE_WORDS
-from pipeline.core.projection import Column, Row, Table
+from pipeline.core.projection import Column, Moment, Row, Table
 from pipeline.core.text import plural
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.figures import Manifest, idea_status
 from pipeline.tree.report.happenings import MOST_WHY
+from pipeline.tree.report.live import event_fault
 from pipeline.tree.report.markdown import BLANK, clip_text, markdown_table, table_cell
 from pipeline.tree.rules.beam import FAILED
-from pipeline.tree.rules.positions import BY_HAND, RunLayout, find_slot, own_name
+from pipeline.tree.rules.positions import BY_HAND, EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.run.records import EVENT_FAILED, load_if_intact
 from pipeline.tree.spec.model import MANUAL, shape_of
 from pipeline.tree.targets.builder import planned_config
@@ -51,6 +52,7 @@ class AwaitedAnswer(NamedTuple):
 class Obstacles(NamedTuple):
     failed: Sequence[FailedTarget] = ()
     awaited: Sequence[AwaitedAnswer] = ()
+    events: str = ""  # what is wrong with the log of events
 
 
 NO_OBSTACLES = Obstacles()
@@ -60,7 +62,7 @@ def obstacles_of(run: str, targets: Sequence[Target]) -> Obstacles:
     failures = Receipts(run).failures()
     own = [(each, failures[each.name]) for each in targets if each.name in failures]
     failed = [FailedTarget(own_name(each.name), each.stage, why) for each, why in own if not why.outage]
-    return Obstacles(failed, [*awaited_answers(run, targets)])
+    return Obstacles(failed, [*awaited_answers(run, targets)], event_fault(run))
 
 
 def awaited_answers(run: str, targets: Sequence[Target]) -> Iterator[AwaitedAnswer]:
@@ -152,6 +154,14 @@ def is_over(manifest: Manifest) -> bool:
     """Check that a search has stopped, for another reason than that something is out."""
     reason = manifest["state"]["stop_reason"]
     return bool(reason) and reason not in OUTAGE_WORDS
+
+
+def missing_events(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> list[str]:
+    """A sentence that events are missing, of a search that had some; a build may be about to write the last one."""
+    if not obstacles.events or not manifest["nodes"] or moment.is_building:
+        return []
+    path = RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
+    return [f"Events are missing: {path} {obstacles.events}. What they told, such as times and builds, nobody knows."]
 
 
 def obstacle_lines(obstacles: Obstacles) -> Iterator[str]:

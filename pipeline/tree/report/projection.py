@@ -61,7 +61,15 @@ from pipeline.tree.report.figures import (
 from pipeline.tree.report.happenings import folded_events, last_build, standing_text, wait_rows, waiting_slots
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
-from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, awaited_table, failed_text, failure_table, is_over
+from pipeline.tree.report.obstacles import (
+    NO_OBSTACLES,
+    Obstacles,
+    awaited_table,
+    failed_text,
+    failure_table,
+    is_over,
+    missing_events,
+)
 from pipeline.tree.report.run_records import EXPANDED
 from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
@@ -100,7 +108,7 @@ def run_state(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBST
     """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
     run, events, reason = manifest["tree_run_id"], manifest["events"], manifest["state"]["stop_reason"]
     build, end = last_build(events)
-    last = events[-1]["at"] if events else None
+    last = max((event["at"] for event in events), default=None)
     if moment.is_building and not moment.pause:
         running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
         return RunState(
@@ -113,7 +121,8 @@ def run_state(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBST
         goes_on = f"`coppice answer {run}` tells for what; with an answer {goes_on}"
     if moment.pause:
         goes_on = f"paused since {time_text(moment.pause['at'])}: `coppice resume {run}`, then {goes_on}"
-    if build and not end and not moment.is_building:
+    lost_end = is_over(manifest) and missing_events(manifest, moment, obstacles)  # which may have been the last event
+    if build and not end and not moment.is_building and not lost_end:
         return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", last)
     if end and end.get("failed") and not moment.is_building:
         return RunState(FAILED_RUN, f"{failed_text(end['failed'], obstacles)}; {goes_on}", end["at"])
@@ -188,6 +197,8 @@ def _blocks(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> Iterato
     yield from _budget(manifest)
     if "baseline_csv" in manifest["run_config"]:
         yield Text("given", "The start", GIVEN_NOTE.format(manifest["run_config"]["baseline_csv"]))
+    for sentence in missing_events(manifest, moment, obstacles):
+        yield Text("missing", "Events are missing", sentence)
     yield from _events(manifest)
 
 
@@ -428,7 +439,7 @@ def _budget(manifest: Manifest) -> Iterator[Block]:
 
 
 def _events(manifest: Manifest) -> Iterator[Block]:
-    events = manifest["events"]
+    events = sorted(manifest["events"], key=lambda event: event["at"])  # a request is noted by the next build
     if every := folded_events(events):
         lines, path = [each.line for each in every[-MOST_EVENTS:]], RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
         is_cut = len(every) > len(lines)

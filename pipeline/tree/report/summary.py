@@ -43,7 +43,14 @@ from pipeline.tree.report.markdown import (
     wrap_line,
 )
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
-from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, awaited_lines, is_over, obstacle_lines
+from pipeline.tree.report.obstacles import (
+    NO_OBSTACLES,
+    Obstacles,
+    awaited_lines,
+    is_over,
+    missing_events,
+    obstacle_lines,
+)
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
@@ -199,6 +206,7 @@ def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: Obsta
         "",
         scoring_sentence(manifest["run_config"]),
     ]
+    happened = happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)
     sections = [
         ("", [*opening, *cage_lines(manifest)]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
@@ -209,7 +217,7 @@ def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: Obsta
         *_depths(manifest, is_building),
         ("Answers awaited", awaited_lines(manifest, obstacles)),
         ("Failures", [*failure_lines(manifest), *obstacle_lines(obstacles)]),
-        ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
+        ("What happened", [*happened, *missing_events(manifest, moment, obstacles)]),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
         ("Money", [*money_lines(manifest), *_left_out(manifest)]),
