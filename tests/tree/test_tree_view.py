@@ -28,7 +28,7 @@ from pipeline.machine.lock import is_locked
 from pipeline.screens.feed import page_sources
 from pipeline.store.steering import SteeringLog
 from pipeline.tree import view
-from pipeline.tree.report.figures import best_path
+from pipeline.tree.report.figures import best_path, building_seconds
 from pipeline.tree.report.happenings import folded_events
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.manifest import fold_manifest
@@ -249,6 +249,17 @@ def test_events_are_told_in_the_order_of_time(done: Seen) -> None:
     lines = block(shown, "events")["text"].splitlines()
     assert lines == sorted(lines, key=lambda line: line[:19])
     assert "a person answered" in lines[0]
+
+
+def test_time_in_which_no_build_ran_does_not_count_though_a_person_asked_for_something_in_it() -> None:
+    def event(name: str, at: float) -> dict[str, Any]:
+        return {"event": name, "at": 1e9 + at}
+
+    killed = [event("build", 0.0), event("working", 3.0)]
+    asked = [event(name, 33.0) for name in ("paused", "resumed", "idea_given", "answered", "retried", "lock_takeover")]
+    again = [event("build", 40.0), event("build_ended", 85.8)]
+    assert building_seconds([*killed, *asked, *again], None) == 48.8
+    assert building_seconds([*killed, *asked], None) == 3.0
 
 
 def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stands_of_it(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.projection import Moment
 from pipeline.core.text import plural
-from pipeline.tree.report.happenings import standing_text, verdict_word
+from pipeline.tree.report.happenings import REQUESTED, standing_text, verdict_word
 from pipeline.tree.report.markdown import (
     BLANK,
     clip_text,
@@ -434,7 +434,7 @@ def _mean_interval(manifest: Manifest, node: str, start: float, sign: float) -> 
 def building_seconds(events: Sequence[Mapping[str, Any]], now: float | None) -> float | None:
     """Seconds for which builds have worked; one that was killed until its last event, one that goes on until `now`.
 
-    None where no build has been told of."""
+    Requests of people are no build's.  None where no build has been told of."""
     began: float | None = None
     last, total, is_known = 0.0, 0.0, False
     for event in events:
@@ -443,7 +443,8 @@ def building_seconds(events: Sequence[Mapping[str, Any]], now: float | None) -> 
             began = None
         if event["event"] == EVENT_BUILD:
             began, is_known = event["at"], True
-        last = max(last, event["at"])
+        if event["event"] not in REQUESTED:
+            last = max(last, event["at"])
     if began is not None:
         total += max(last, now or 0.0) - began
     return round(max(total, 0.0), 3) if is_known else None

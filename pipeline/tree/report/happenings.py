@@ -44,15 +44,15 @@ FIRST_LINES, LAST_LINES = 2, 8
 WHY_WIDTH = 100
 MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 # Events that people cause, and stops, each in words.
-SINGLE_EVENTS = {
+REQUESTED = {
     "lock_takeover": "the run was taken over from another process",
     PAUSED: "paused",
     RESUMED: "resumed",
     IDEA_GIVEN: "a person gave an idea",
     ANSWERED: "a person answered",
     RETRIED: "a retry was begun",
-    EVENT_STOPPED: "the search stopped",
 }
+SINGLE_EVENTS = {**REQUESTED, EVENT_STOPPED: "the search stopped"}
 # Waits for something else than a model, by their kinds.
 NO_MODEL = {"disk full": "room on a disk", "killed": "a command that is killed from outside"}
 
