@@ -262,6 +262,19 @@ def test_time_in_which_no_build_ran_does_not_count_though_a_person_asked_for_som
     assert building_seconds([*killed, *asked], None) == 3.0
 
 
+def test_what_is_paid_is_told_once_and_the_budget_says_what_it_does_not_count(done: Seen) -> None:
+    manifest = deepcopy(done.manifest)
+    bill = {**manifest["money"], "calls": 4, "unknown_calls": 4, "unended_calls": 1}
+    bill["over_time"] = [{"eval_id": "d0.n0.i0", "usd": 0.0, "unknown_calls": 4}]
+    manifest |= {"money": bill, "state": {**manifest["state"], "stop_reason": None}}
+    manifest["state"]["spent"] = {**manifest["state"]["spent"], "unknown_calls": 3}
+    shown = as_json(projection_of(manifest, Moment(True)))
+    assert figure(shown, "spent")["text"] == "0 USD + 4 calls of unknown price"
+    assert block(shown, "money")["sentence"] == "Paid: 0 USD + 4 calls of unknown price for 4 calls."
+    assert "Not counted here: 0 USD + 1 call of unknown price" in block(shown, "budget")["sentence"]
+    assert "spending" not in [each["name"] for each in shown["blocks"]], "a line at zero says nothing"
+
+
 def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stands_of_it(
     every: dict[str, Seen],
 ) -> None:
@@ -413,7 +426,11 @@ def check_alike(manifest: dict[str, Any], shown: Json, moment: Moment, obstacles
     budget = cells_of_summary(section(text, "Budget"))
     for row in block(shown, "budget")["rows"]:
         assert budget[row["cells"][0]] == row["cells"]
-    assert figure(shown, "spent")["text"].removesuffix(" USD") in budget["USD"][2].replace(",", "")
+    paid = figure(shown, "spent")["text"]
+    assert f"Paid: {paid}" in plain or (paid == "0 USD" and not manifest["money"]["calls"])
+    assert block(shown, "budget")["sentence"].partition("seconds.")[2].strip() in " ".join(
+        section(text, "Budget").split()
+    ).replace("**", "")
     money = [each for each in shown["blocks"] if each["name"] == "money"]
     roles = cells_of_summary(section(text, "Money"))
     assert [roles[row["cells"][0]] for each in money for row in each["rows"]] == [
@@ -767,6 +784,9 @@ def test_at_any_time_its_counts_and_its_money_are_those_of_what_had_ended(made: 
     assert len(then["nodes"]) == so_far["promotion"] + (so_far["queued"] > 0)
     ended = [each for each in then["evaluations"].values() if each["finished_at"]]
     assert then["state"]["spent"]["usd"] == pytest.approx(0.25 * len(ended))
-    assert then["money"]["usd"] <= made["money"]["usd"]
-    assert figure(shown, "spent")["value"] == pytest.approx(0.25 * len(ended))
+    over = {name for name, each in then["evaluations"].items() if each["finished_at"] or each["empty"]}
+    sums = [0.0, *(each["usd"] for each in made["money"]["over_time"])]
+    paid = zip(made["money"]["over_time"], pairwise(sums), strict=True)
+    assert then["money"]["usd"] == pytest.approx(sum(b - a for each, (a, b) in paid if each["eval_id"] in over))
+    assert figure(shown, "spent")["value"] == then["money"]["usd"], "the bill"
     summary_text(then)

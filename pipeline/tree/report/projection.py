@@ -60,7 +60,7 @@ from pipeline.tree.report.figures import (
 )
 from pipeline.tree.report.happenings import folded_events, last_build, standing_text, wait_rows, waiting_slots
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
-from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
+from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_remarks, budget_rows
 from pipeline.tree.report.obstacles import (
     NO_OBSTACLES,
     Obstacles,
@@ -158,10 +158,11 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     share = f"{100 * kept / decided:.0f} % became nodes" if decided else "nothing is decided yet"
     yield Figure("kept", f"{kept} of {decided}" if decided else BLANK, kept / decided if decided else None, note=share)
     yield Figure("depth", f"{state['current_depth']} of {config['max_depth']}", state["current_depth"])
-    spent, left = state["spent"], state["left"]["usd"]
+    money, left = manifest["money"], state["left"]["usd"]
     note = "no limit" if config["budget"]["usd"] is None else "nobody knows what is left" if left is None else ""
     note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
-    yield Figure("spent", format_money(spent["usd"], spent["unknown_calls"]), finite(spent["usd"]), note=note)
+    note += f"; {money['recalled_usd']:.12g} USD recalled, not paid here" if money["recalled_usd"] else ""
+    yield Figure("spent", format_money(money["usd"], money["unknown_calls"]), finite(money["usd"]), note=note)
     seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
     goes_on = moment.is_building and seconds is not None
     since = round(moment.now - seconds, 3) if goes_on and seconds is not None else None
@@ -420,7 +421,7 @@ def _money(manifest: Manifest) -> Iterator[Block]:
     )
     columns = [Column(name, at > 0) for at, name in enumerate(BILL_HEADER)]
     yield Table("money", "Money by role and depth", sentence, columns, rows)
-    if spent:
+    if any(each["usd"] for each in spent):
         points = [(0.0, 0.0), *((float(at), each["usd"]) for at, each in enumerate(spent, 1))]
         every = max(1, len(points) // MOST_MARKS)
         across, up = (
@@ -435,7 +436,9 @@ def _money(manifest: Manifest) -> Iterator[Block]:
 def _budget(manifest: Manifest) -> Iterator[Block]:
     columns = [Column(name, at > 0) for at, name in enumerate(BUDGET_HEADER)]
     rows = [Row(cells) for cells in budget_rows(manifest)]
-    yield Table("budget", "Budget", "What was allowed and spent; evaluations add up their seconds.", columns, rows)
+    remarks = [each.replace("**", "") for each in budget_remarks(manifest)]
+    sentence = " ".join(["What was allowed and spent; evaluations add up their seconds.", *remarks])
+    yield Table("budget", "Budget", sentence, columns, rows)
 
 
 def _events(manifest: Manifest) -> Iterator[Block]:
