@@ -24,7 +24,7 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import Outcome, PastBuild, Wait
 from pipeline.core.projection import Moment, RunningTarget
 from pipeline.core.text import one_line
-from pipeline.machine.lock import is_locked, read_holder
+from pipeline.machine.lock import is_locked, lock_path, read_holder
 from pipeline.store import noop
 from pipeline.store.files import read_bytes, write_whole
 from pipeline.store.records import is_time, record_of
@@ -132,13 +132,14 @@ def moment_of(run: str, steering: SteeringLog, builds: Sequence[PastBuild] = ())
 
     `builds`: those that are remembered, which only a projection needs."""
     now = time.time()
-    is_building = os.path.exists(f"{noop.folder(run)}/lock") and is_locked(run)
-    activity = _read_activity(run) if is_building else {}
+    locked = is_locked(run)
+    activity = _read_activity(run) if locked else {}
     left, pause = activity.get("left"), steering.pause()
     passed = now - activity["at"] if activity else 0.0
     rest = None if left is None or pause else max(0.0, left - passed)  # nobody knows when it may go on
     running = [RunningTarget(*row) for row in activity.get("running", ())]
-    return Moment(is_building, pause, now, tuple(running), rest, builds, bool(activity))
+    unasked = lock_path(run) if locked is None else ""
+    return Moment(bool(locked), pause, now, tuple(running), rest, builds, bool(activity), unasked)
 
 
 def _read_activity(run: str) -> Mapping[str, Any]:

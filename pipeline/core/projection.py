@@ -210,7 +210,8 @@ class Moment(NamedTuple):
     """Facts that no record has: does a build work on the run, and on what; is it paused; and what time is it.
 
     `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered; `is_told`: the
-    build itself tells what it works on, be it nothing."""
+    build itself tells what it works on, be it nothing; `unasked`: the lock that this user may not ask, so that nobody
+    knows whether a build works on the run."""
 
     is_building: bool = False
     pause: Mapping[str, Any] | None = None
@@ -219,6 +220,7 @@ class Moment(NamedTuple):
     left: float | None = None
     builds: Sequence[PastBuild] = ()
     is_told: bool = False
+    unasked: str = ""
 
 
 # --- As JSON, and changes of it.

@@ -88,7 +88,7 @@ def report(run: str, targets: Sequence[Target]) -> str:
     """Write the summary anew from the records there are; its path."""
     path = RunLayout(run).of_run(SUMMARY)
     _check_begun(run)
-    moment = Moment(is_locked(run), SteeringLog(run).pause(), time.time())
+    moment = Moment(bool(is_locked(run)), SteeringLog(run).pause(), time.time())
     text = summary_text(fold_manifest(run, planned_config(targets)), moment, obstacles_of(run, targets))
     write_whole(path, text.encode(errors="replace"))
     return path

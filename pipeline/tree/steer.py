@@ -55,7 +55,7 @@ def give(run: str, targets: Sequence[Target], text: str, file: str, where: str) 
     found: list[EvalSlot] = []
 
     def choose() -> str:
-        building = is_locked(run)  # now that no build can claim a slot
+        building = bool(is_locked(run))  # now that no build can claim a slot
         slot = next((each for each in slots if _is_free(run, each, building)), None)
         if slot is None:
             place = f"of {where} " if where else ""

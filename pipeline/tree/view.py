@@ -90,7 +90,7 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
         then = manifest_at(manifest, at)
         yield projection_of(then, moment_at(then, at))
     if times:
-        moment = Moment(is_locked(run), SteeringLog(run).pause(), times[-1])
+        moment = Moment(bool(is_locked(run)), SteeringLog(run).pause(), times[-1])
         yield projection_of(manifest, moment, obstacles_of(run, targets))
 
 
@@ -373,7 +373,7 @@ def _tried(manifest: Manifest, name: str) -> Table:
     """The ideas that were tried on a node, as the tree has them."""
     tried = {key: each for key, each in manifest["evaluations"].items() if each["parent_node_id"] == name}
     own = {**manifest, "nodes": {name: manifest["nodes"][name]}, "evaluations": tried}
-    table = tree_table(own, Moment(is_locked(manifest["tree_run_id"])))
+    table = tree_table(own, Moment(bool(is_locked(manifest["tree_run_id"]))))
     rows = [row._replace(depth=0) for row in table.rows if row.item in tried]
     return Table("tried", "Tried on it", f"{plural(len(rows), 'idea')}.", table.columns, rows)
 

@@ -69,6 +69,8 @@ def run_state(run: str, moment: Moment, counts: Mapping[str, int]) -> RunState:
     if moment.is_building:
         working = f"{target_count(len(moment.running))} at work" if moment.running else RUN_STATES[LIVE]
         return RunState(LIVE, working, last.at if last and last.seconds is None else None)
+    if moment.unasked and (not last or last.seconds is None):
+        return RunState(STOPPED, unknown_text(moment), last.at if last else None)
     if last and last.seconds is None:
         return RunState(KILLED, f"{RUN_STATES[KILLED]}; `coppice {run}` goes on where it was", last.at)
     since = last.at + (last.seconds or 0.0) if last else None
@@ -81,6 +83,10 @@ def run_state(run: str, moment: Moment, counts: Mapping[str, int]) -> RunState:
         asked = f"{plural(left, 'target')} that no build was asked for: `coppice {run}` makes all of it"
         return RunState(STOPPED, why or f"no build goes on; {asked}", since)
     return RunState(DONE, RUN_STATES[DONE], since)
+
+
+def unknown_text(moment: Moment) -> str:
+    return f"whether a build works on it is not known: {moment.unasked} may not be read"
 
 
 def running_figure(moment: Moment) -> Iterator[Figure]:

@@ -113,6 +113,14 @@ def test_a_build_without_an_end_is_killed_unless_somebody_works_on_it(project: P
     assert seen(project, is_building=True, pause=paused).state.word == "paused"
 
 
+def test_where_nobody_may_ask_the_lock_that_is_said_and_nothing_is_called_killed(project: Project) -> None:
+    project.call("demo")
+    history = project.root / "runs/demo/.coppice/builds"
+    history.write_bytes(b"".join(line for line in history.read_bytes().splitlines(True) if b'"begin"' in line))
+    found = seen(project, unasked="runs/demo/.coppice/lock").state
+    assert (found.word, "runs/demo/.coppice/lock may not be read" in found.why) == ("stopped", True)
+
+
 def test_a_part_that_another_run_wanted_is_told_as_such_with_its_own_time() -> None:
     times = [TargetTime("a", "built", 40.0, 2.0), TargetTime("b", "built", 43.0, 1.0)]
     moment = Moment(builds=[PastBuild(1, 1e9, 49.8, targets=times)])

@@ -51,7 +51,7 @@ class Seen:
         self.project = project
         with chdir(project.root):
             self.targets = load(["x"])["x"].targets
-            self.moment = moment or Moment(is_locked("x"), SteeringLog("x").pause(), 2e9)
+            self.moment = moment or Moment(bool(is_locked("x")), SteeringLog("x").pause(), 2e9)
             self.manifest = current_manifest("x", config_of(project))
             self.obstacles = obstacles_of("x", self.targets)
             self.json = strict(as_json(view.project("x", self.targets, self.moment)))
@@ -273,6 +273,13 @@ def test_what_is_paid_is_told_once_and_the_budget_says_what_it_does_not_count(do
     assert block(shown, "money")["sentence"] == "Paid: 0 USD + 4 calls of unknown price for 4 calls."
     assert "Not counted here: 0 USD + 1 call of unknown price" in block(shown, "budget")["sentence"]
     assert "spending" not in [each["name"] for each in shown["blocks"]], "a line at zero says nothing"
+
+
+def test_where_nobody_may_ask_the_lock_that_is_said_and_nothing_is_called_killed(every: dict[str, Seen]) -> None:
+    for name, word in (("killed", "stopped"), ("stopped", "stopped"), ("done", "done")):
+        state = projection_of(every[name].manifest, Moment(unasked="runs/x/.coppice/lock")).state
+        assert state.word == word
+        assert word == "done" or "is not known: runs/x/.coppice/lock may not be read" in state.why
 
 
 def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stands_of_it(

@@ -16,7 +16,7 @@ from pipeline.core.projection import Column, Moment, Row, Table
 from pipeline.core.text import plural
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.figures import Manifest, idea_status
-from pipeline.tree.report.happenings import MOST_WHY
+from pipeline.tree.report.happenings import MOST_WHY, wait_rows
 from pipeline.tree.report.live import event_fault
 from pipeline.tree.report.markdown import BLANK, clip_text, markdown_table, table_cell
 from pipeline.tree.rules.beam import FAILED
@@ -123,6 +123,15 @@ def failed_text(count: int, obstacles: Obstacles) -> str:
     first = next(iter(obstacles.failed), None)
     named = f": {first.name}: {clip_text(first.record.why, WHY_WIDTH)}" if first else ""
     return f"{plural(count, 'target')} of the last build failed{named}"
+
+
+def outage_table(manifest: Manifest) -> Iterator[Table]:
+    """The times for which something was out; nothing where nothing was."""
+    if waits := wait_rows(manifest["events"]):
+        names = ("since", "what was out", "pauses", "waited", "until")
+        columns = [Column(name, name == "pauses") for name in names]
+        yield Table("outages", "Outages", f"{plural(len(waits), 'outage')}: nothing of it became a result.", columns,
+                    [Row(cells, status="" if is_over else "waiting") for cells, is_over in waits])  # fmt: skip
 
 
 def awaited_table(manifest: Manifest, obstacles: Obstacles) -> Iterator[Table]:

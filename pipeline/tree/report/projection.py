@@ -58,7 +58,7 @@ from pipeline.tree.report.figures import (
     status_counts,
     too_good,
 )
-from pipeline.tree.report.happenings import folded_events, last_build, standing_text, wait_rows, waiting_slots
+from pipeline.tree.report.happenings import folded_events, last_build, standing_text, waiting_slots
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_remarks, budget_rows
 from pipeline.tree.report.obstacles import (
@@ -69,6 +69,7 @@ from pipeline.tree.report.obstacles import (
     failure_table,
     is_over,
     missing_events,
+    outage_table,
 )
 from pipeline.tree.report.run_records import EXPANDED
 from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
@@ -77,7 +78,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import EVENT_STOPPED, EVENT_WORKING, RUNNING
-from pipeline.views.blocks import SAYS, expected_end, since_cell
+from pipeline.views.blocks import SAYS, expected_end, since_cell, unknown_text
 from pipeline.views.lines import time_text
 from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart
 from pipeline.views.pages.drawing import amount_scale, number_scale
@@ -117,6 +118,8 @@ def run_state(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBST
     if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
         return RunState(EMPTY, RUN_STATES[EMPTY])
     goes_on = f"`coppice {run}` goes on where it was"
+    if moment.unasked and not is_over(manifest):
+        return RunState(STOPPED, unknown_text(moment), last)
     if reason == ANSWER_AWAITED and obstacles.awaited:
         goes_on = f"`coppice answer {run}` tells for what; with an answer {goes_on}"
     if moment.pause:
@@ -193,7 +196,7 @@ def _blocks(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> Iterato
         yield Text("holdout", "Held out", "\n\n".join([*holdout_lines(manifest["holdout"])] or sealed))
     yield from awaited_table(manifest, obstacles)
     yield from failure_table(manifest, obstacles)
-    yield from _outages(manifest)
+    yield from outage_table(manifest)
     yield from _money(manifest)
     yield from _budget(manifest)
     if "baseline_csv" in manifest["run_config"]:
@@ -395,14 +398,6 @@ def _remarks(manifest: Manifest) -> Iterator[Block]:
         header += [Column("the parent's best one", True), Column("nodes built on it")]
         sentence = "Their worst config is better than the parent's best one: a real step, or a leak."
         yield Table("twice", "Look twice", sentence, header, rows)
-
-
-def _outages(manifest: Manifest) -> Iterator[Block]:
-    if waits := wait_rows(manifest["events"]):
-        names = ("since", "what was out", "pauses", "waited", "until")
-        columns = [Column(name, name == "pauses") for name in names]
-        yield Table("outages", "Outages", f"{plural(len(waits), 'outage')}: nothing of it became a result.", columns,
-                    [Row(cells, status="" if is_over else "waiting") for cells, is_over in waits])  # fmt: skip
 
 
 def _money(manifest: Manifest) -> Iterator[Block]:
