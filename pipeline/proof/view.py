@@ -111,10 +111,11 @@ class Knowledge(NamedTuple):
 
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
-    states = target_states(run, [each.name for each in targets], {each.name for each in moment.running})
+    running = {each.name for each in moment.running}
+    states = target_states(run, [each.name for each in targets], running, moment.cut_off)
     known, state = (
         _knowledge(targets, states, moment),
-        run_state(run, moment, Counter(each.status for each in states.values())),
+        run_state(run, moment, Counter(each.status for each in states.values()), (each.at for each in states.values())),
     )
     if state.word == EMPTY and known.phase != NOTHING:
         state = RunState(STOPPED, "it has records, though no build of it is remembered")

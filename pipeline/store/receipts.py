@@ -27,6 +27,7 @@ from pipeline.core.projection import (
     TARGET_RECALLED,
     TARGET_RUNNING,
     TARGET_WAITS,
+    RunningTarget,
     TargetState,
 )
 from pipeline.core.recipe import compact_json
@@ -34,6 +35,7 @@ from pipeline.errors import writing
 from pipeline.store import noop
 from pipeline.store.files import append_all, missing_newline, open_plain, write_whole
 
+CUT_OFF = "cut off: the build that made it was killed"
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
 # Of a receipt, files by path whose order counts: which of them belongs to which port.
 ORDERED = ("inputs", "outputs")
@@ -212,12 +214,19 @@ class Receipts:
             self._fd = None
 
 
-def target_states(run: str, names: Collection[str], running: Collection[str] = ()) -> dict[str, TargetState]:
-    """How targets stand by what is recorded; `running`: those that a build works on."""
+def target_states(
+    run: str, names: Collection[str], running: Collection[str] = (), cut_off: Iterable[RunningTarget] = ()
+) -> dict[str, TargetState]:
+    """How targets stand by what is recorded; `running`: those that a build works on; `cut_off`: those on which one did
+    that was killed, which are open unless they have ended since."""
     receipts = Receipts(run)
     if len(names) > FEW:
         receipts.names()  # all of them are indexed at once
-    return {name: _state_of(name, receipts, name in running) for name in names}
+    states = {name: _state_of(name, receipts, name in running) for name in names}
+    for name, since, _ in cut_off:
+        if name in states and (states[name].at or 0.0) < since:
+            states[name] = states[name]._replace(status=TARGET_OPEN, why=CUT_OFF)
+    return states
 
 
 def _state_of(name: str, receipts: Receipts, is_running: bool) -> TargetState:
