@@ -22,7 +22,6 @@ from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.steering import PAUSED, RESUMED, SteeringLog, steering_path
 from pipeline.tree.accounts import MARKS, Explanation
 from pipeline.tree.describe import describe
-from pipeline.tree.report.cages import cages_text
 from pipeline.tree.report.explain import CheckExplanation
 from pipeline.tree.report.figures import (
     Manifest,
@@ -38,9 +37,9 @@ from pipeline.tree.report.figures import (
 from pipeline.tree.report.happenings import last_build
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
-from pipeline.tree.report.obstacles import FailedTarget, Obstacles, failure_table, obstacles_of
+from pipeline.tree.report.obstacles import FailedTarget, SearchObstacles, failure_table, obstacles_of
 from pipeline.tree.report.projection import TITLE_WIDTH, finite, idea_reason, projection_of, tree_table
-from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.report.run_records import RunRecords, cages_text
 from pipeline.tree.rules.positions import (
     EVENTS,
     MANIFEST,
@@ -124,7 +123,7 @@ def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
 
 
 def _failed_blocks(manifest: Manifest, failed: Sequence[FailedTarget]) -> Iterator[Block]:
-    yield from failure_table({**manifest, "evaluations": {}}, Obstacles(failed))
+    yield from failure_table({**manifest, "evaluations": {}}, SearchObstacles(failed))
     for name, _, record in failed:
         yield from file_block(
             f"log-{name}", f"The end of the log of `{name}`", record.log, "log", LONGEST_LOG, at_end=True

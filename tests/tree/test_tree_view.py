@@ -32,7 +32,7 @@ from pipeline.tree.report.figures import best_path, building_seconds
 from pipeline.tree.report.happenings import folded_events
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.manifest import fold_manifest
-from pipeline.tree.report.obstacles import NO_OBSTACLES, Obstacles, obstacles_of
+from pipeline.tree.report.obstacles import NO_OBSTACLES, SearchObstacles, obstacles_of
 from pipeline.tree.report.projection import projection_of
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.run.records import dump_record, lives_of, read_events
@@ -405,7 +405,9 @@ def section(text: str, title: str) -> str:
     return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
-def check_alike(manifest: dict[str, Any], shown: Json, moment: Moment, obstacles: Obstacles = NO_OBSTACLES) -> None:
+def check_alike(
+    manifest: dict[str, Any], shown: Json, moment: Moment, obstacles: SearchObstacles = NO_OBSTACLES
+) -> None:
     """Every number that both have is the same in the summary and in the projection."""
     text = summary_text(manifest, moment, obstacles)
     plain = " ".join(text.replace("**", "").replace("\n> ", " ").split())

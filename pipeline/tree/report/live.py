@@ -93,7 +93,7 @@ class EventTail:
 
     @property
     def fault(self) -> str:
-        """What is wrong with the log; empty where all of it are events."""
+        """The fault of the log in words; empty where all of it are events."""
         if not os.path.exists(self.path):
             return "is not there"
         if not self.events:
@@ -234,7 +234,7 @@ def current_manifest(run: str, config: Params) -> Record:
 
 
 def event_fault(run: str) -> str:
-    """What is wrong with the events of a run; empty where nothing is."""
+    """The fault of the events of a run in words; empty where nothing is."""
     tail = _tail_of(os.path.abspath(RunLayout(run).of_run(EVENTS)))
     tail.read_on()
     return tail.fault

@@ -49,20 +49,20 @@ class AwaitedAnswer(NamedTuple):
     worktree: str = ""
 
 
-class Obstacles(NamedTuple):
+class SearchObstacles(NamedTuple):
     failed: Sequence[FailedTarget] = ()
     awaited: Sequence[AwaitedAnswer] = ()
     events: str = ""  # what is wrong with the log of events
 
 
-NO_OBSTACLES = Obstacles()
+NO_OBSTACLES = SearchObstacles()
 
 
-def obstacles_of(run: str, targets: Sequence[Target]) -> Obstacles:
+def obstacles_of(run: str, targets: Sequence[Target]) -> SearchObstacles:
     failures = Receipts(run).failures()
     own = [(each, failures[each.name]) for each in targets if each.name in failures]
     failed = [FailedTarget(own_name(each.name), each.stage, why) for each, why in own if not why.outage]
-    return Obstacles(failed, [*awaited_answers(run, targets)], event_fault(run))
+    return SearchObstacles(failed, [*awaited_answers(run, targets)], event_fault(run))
 
 
 def awaited_answers(run: str, targets: Sequence[Target]) -> Iterator[AwaitedAnswer]:
@@ -84,7 +84,7 @@ def awaited_answers(run: str, targets: Sequence[Target]) -> Iterator[AwaitedAnsw
             yield AwaitedAnswer(str(slot), CHANGE, path, task["idea"], tree if os.path.isdir(tree) else "")
 
 
-def failure_table(manifest: Manifest, obstacles: Obstacles) -> Iterator[Table]:
+def failure_table(manifest: Manifest, obstacles: SearchObstacles) -> Iterator[Table]:
     """Failures, by a candidate's fault or by a target's; nothing where there are none."""
     told = {event["eval_id"]: event for event in manifest["events"] if event["event"] == EVENT_FAILED}
     rows, known = [], set()
@@ -118,7 +118,7 @@ def _title(manifest: Manifest, slot: str) -> str:
     return (each and clip_text(each["idea_title"], TITLE_WIDTH)) or BLANK
 
 
-def failed_text(count: int, obstacles: Obstacles) -> str:
+def failed_text(count: int, obstacles: SearchObstacles) -> str:
     """The targets of the last build that failed, of which the first one is named."""
     first = next(iter(obstacles.failed), None)
     named = f": {first.name}: {clip_text(first.record.why, WHY_WIDTH)}" if first else ""
@@ -134,7 +134,7 @@ def outage_table(manifest: Manifest) -> Iterator[Table]:
                     [Row(cells, status="" if is_over else "waiting") for cells, is_over in waits])  # fmt: skip
 
 
-def awaited_table(manifest: Manifest, obstacles: Obstacles) -> Iterator[Table]:
+def awaited_table(manifest: Manifest, obstacles: SearchObstacles) -> Iterator[Table]:
     """The slots that wait for a person, each with what to type."""
     if not obstacles.awaited or is_over(manifest):
         return
@@ -151,7 +151,7 @@ def _how(run: str) -> str:
     return f"`coppice answer {run}` tells what each is about, and `coppice {run}` goes on with those that are there"
 
 
-def awaited_lines(manifest: Manifest, obstacles: Obstacles) -> list[str]:
+def awaited_lines(manifest: Manifest, obstacles: SearchObstacles) -> list[str]:
     if not obstacles.awaited or is_over(manifest):
         return []
     run = manifest["tree_run_id"]
@@ -165,7 +165,7 @@ def is_over(manifest: Manifest) -> bool:
     return bool(reason) and reason not in OUTAGE_WORDS
 
 
-def missing_events(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> list[str]:
+def missing_events(manifest: Manifest, moment: Moment, obstacles: SearchObstacles) -> list[str]:
     """A sentence that events are missing, of a search that had some; a build may be about to write the last one."""
     if not obstacles.events or not manifest["nodes"] or moment.is_building:
         return []
@@ -173,7 +173,7 @@ def missing_events(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> 
     return [f"Events are missing: {path} {obstacles.events}. What they told, such as times and builds, nobody knows."]
 
 
-def obstacle_lines(obstacles: Obstacles) -> Iterator[str]:
+def obstacle_lines(obstacles: SearchObstacles) -> Iterator[str]:
     """The failed targets as a list, for a summary."""
     for name, _, record in obstacles.failed:
         log = f" (log: {record.log})" if record.log else ""

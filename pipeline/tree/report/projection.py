@@ -30,7 +30,6 @@ from pipeline.core.projection import (
     Text,
 )
 from pipeline.core.text import duration, join_names, plural
-from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.figures import (
     DRY_RUN,
     GIVEN_NOTE,
@@ -63,7 +62,7 @@ from pipeline.tree.report.markdown import BLANK, clip_text, format_change, forma
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_remarks, budget_rows
 from pipeline.tree.report.obstacles import (
     NO_OBSTACLES,
-    Obstacles,
+    SearchObstacles,
     awaited_table,
     failed_text,
     failure_table,
@@ -71,7 +70,7 @@ from pipeline.tree.report.obstacles import (
     missing_events,
     outage_table,
 )
-from pipeline.tree.report.run_records import EXPANDED
+from pipeline.tree.report.run_records import EXPANDED, cage_lines
 from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
@@ -90,7 +89,7 @@ BEST = "best"  # mark of the node that ranks best against the start
 ESTIMATE = "The estimated gain of the best one is its gain less what luck is expected to have added."
 
 
-def projection_of(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBSTACLES) -> Projection:
+def projection_of(manifest: Manifest, moment: Moment, obstacles: SearchObstacles = NO_OBSTACLES) -> Projection:
     """A search as it stands, from its manifest and what that does not say."""
     run, events, state = manifest["tree_run_id"], manifest["events"], run_state(manifest, moment, obstacles)
     words = "Nothing was built yet." if state.word == EMPTY else headline(manifest, moment)
@@ -105,7 +104,7 @@ def projection_of(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_
 # --- The state of the run.
 
 
-def run_state(manifest: Manifest, moment: Moment, obstacles: Obstacles = NO_OBSTACLES) -> RunState:
+def run_state(manifest: Manifest, moment: Moment, obstacles: SearchObstacles = NO_OBSTACLES) -> RunState:
     """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
     run, events, reason = manifest["tree_run_id"], manifest["events"], manifest["state"]["stop_reason"]
     build, end = last_build(events)
@@ -178,7 +177,7 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
 # --- Blocks.
 
 
-def _blocks(manifest: Manifest, moment: Moment, obstacles: Obstacles) -> Iterator[Block]:
+def _blocks(manifest: Manifest, moment: Moment, obstacles: SearchObstacles) -> Iterator[Block]:
     running = [*_running(manifest, moment)]
     if running:
         header = [Column("target"), Column("idea"), Column("since", True, is_since=True), Column("says")]

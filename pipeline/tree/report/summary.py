@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.core.projection import Moment
 from pipeline.core.text import join_names, plural
-from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.figures import (
     BUILDING,
     IDEA_WIDTH,
@@ -45,12 +44,13 @@ from pipeline.tree.report.markdown import (
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
 from pipeline.tree.report.obstacles import (
     NO_OBSTACLES,
-    Obstacles,
+    SearchObstacles,
     awaited_lines,
     is_over,
     missing_events,
     obstacle_lines,
 )
+from pipeline.tree.report.run_records import cage_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
@@ -196,7 +196,7 @@ def _verdict(result: Manifest) -> str:
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 
-def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: Obstacles = NO_OBSTACLES) -> str:
+def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: SearchObstacles = NO_OBSTACLES) -> str:
     """The page.  In its moment a build of the search runs, or has just ended and writes this, or none does."""
     best, state, is_building = best_path(manifest), manifest["state"], moment.is_building
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
