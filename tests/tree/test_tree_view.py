@@ -290,6 +290,8 @@ def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stand
     killed = projection_of(manifest, Moment(False, pause, 2e9))
     assert killed.state.word == "killed"
     assert f"paused since {since}: {way}" in killed.state.why
+    assert killed.state.since == manifest["events"][-1]["at"]
+    assert projection_of(manifest, Moment(False, pause, 2e9, heard=1.9e9)).state.since == 1.9e9
     for headline in (killed.headline, summary_text(manifest, Moment(False, pause, 2e9)).replace("**", "")):
         assert f"the last one was killed; paused since {since}" in " ".join(headline.split())
     heeded = {**manifest, "events": [*manifest["events"], {**pause, "at": manifest["events"][-1]["at"]}]}

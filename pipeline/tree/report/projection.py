@@ -109,6 +109,7 @@ def run_state(manifest: Manifest, moment: Moment, obstacles: SearchObstacles = N
     run, events, reason = manifest["tree_run_id"], manifest["events"], manifest["state"]["stop_reason"]
     build, end = last_build(events)
     last = max((event["at"] for event in events), default=None)
+    heard = max(last or 0.0, moment.heard or 0.0)
     if moment.is_building and not moment.pause:
         running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
         return RunState(
@@ -125,7 +126,7 @@ def run_state(manifest: Manifest, moment: Moment, obstacles: SearchObstacles = N
         goes_on = f"paused since {time_text(moment.pause['at'])}: `coppice resume {run}`, then {goes_on}"
     lost_end = is_over(manifest) and missing_events(manifest, moment, obstacles)  # which may have been the last event
     if build and not end and not moment.is_building and not lost_end:
-        return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", last)
+        return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", heard)
     if end and end.get("failed") and not moment.is_building:
         return RunState(FAILED_RUN, f"{failed_text(end['failed'], obstacles)}; {goes_on}", end["at"])
     if is_over(manifest) and not moment.is_building:
