@@ -8,6 +8,26 @@ import os
 import sys
 
 
+def replace_closed_streams() -> None:
+    """Put /dev/null in the place of a closed stream, and of the output a pipe that nobody reads, as with `| head`.
+
+    Else the next file that is opened would have its number, and be written into."""
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (above := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest that is free
+        os.set_inheritable(above, True)
+    os.close(above)
+    if sys.stdout is None:
+        reader, writer = os.pipe()
+        os.dup2(writer, 1)
+        os.close(reader)
+        os.close(writer)
+    streams = zip(("stdin", "stdout", "stderr"), "rww", strict=True)
+    for fd, (name, mode) in enumerate(streams):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(fd, mode))  # noqa: SIM115 - as long as this process
+
+
 def noop(words: list[str]) -> bool:
     """Check if this is a plain build of whole runs with nothing to do, and then say so."""
     from pipeline.store.noop import up_to_date
@@ -29,6 +49,7 @@ def noop(words: list[str]) -> bool:
 
 
 def main() -> int:
+    replace_closed_streams()
     words = sys.argv[1:]
     if noop(words):
         return 0

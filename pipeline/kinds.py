@@ -140,14 +140,14 @@ class HoldoutModule(Protocol):
 class SteerModule(Protocol):
     """Module for runs that people steer while they are built.  Mappings say what was done, for people and tools.
 
-    open_to: which of `idea` and `answer` the plan of a run takes at all
+    open_to: which of `idea` and `answer` a run takes now; an idea needs a free slot
     give: takes a person's idea for the next free slot, of the depth or node `where` if that is not empty; SpecError
     when it is no idea, a duplicate, or no slot is free.  `file` names it in messages
     awaited: what a person is to answer, of one slot if it is named
     answer: takes a person's idea or change for a slot that awaits one; SpecError when it is not well-formed
     give_up: makes the question of a slot that never got an answer its failure; the caller has the run's lock"""
 
-    def open_to(self, targets: Sequence[Target]) -> Sequence[str]: ...
+    def open_to(self, run: str, targets: Sequence[Target]) -> Sequence[str]: ...
     def give(self, run: str, targets: Sequence[Target], text: str, file: str, where: str) -> Mapping[str, Any]: ...
     def awaited(self, run: str, targets: Sequence[Target], slot: str) -> Sequence[Mapping[str, Any]]: ...
     def answer(
@@ -254,6 +254,10 @@ class Spec(Protocol):
     @property
     def refusal(self) -> str:
         """Reason, with file and line, why nothing is built by it, though what is recorded can be read; else empty."""
+
+    @property
+    def engine(self) -> Mapping[str, Any]:
+        """Where its targets are made, as `spec_engines` reads it; empty for threads of the build alone."""
 
 
 AbilityModule = TypeVar("AbilityModule")

@@ -25,7 +25,8 @@ PICTURES: tuple[tuple[str, str, Literal["light", "dark"]], ...] = (
     ("tree-dark", "", "dark"),
     ("idea-dark", "#item=d0.n0.i0", "dark"),
 )
-# The pixels of a picture by the numbers of their colours: of the 256 that are most frequent, the nearest.
+# The pixels of a picture by the numbers of their colours: the nearest of 256, each of which was the one that those
+# before it showed worst, so that a few letters in a colour of their own keep it.
 PALETTE = """async (url) => {
   const image = Object.assign(new Image(), { src: url });
   await image.decode();
@@ -39,9 +40,16 @@ PALETTE = """async (url) => {
     counts.set(colour, (counts.get(colour) || 0) + 1);
     return colour;
   });
-  const colours = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, 256);
   const parts = (colour) => [colour >> 16, (colour >> 8) & 255, colour & 255];
   const apart = (a, b) => parts(a).reduce((sum, part, at) => sum + (part - parts(b)[at]) ** 2, 0);
+  const errors = new Map([...counts].map(([colour, count]) => [colour, count * 3 * 255 ** 2]));
+  const colours = [];
+  while (colours.length < Math.min(256, counts.size)) {
+    const worst = [...errors].reduce((most, each) => (each[1] > most[1] ? each : most))[0];
+    colours.push(worst);
+    const errorOf = (colour) => counts.get(colour) * apart(colour, worst);
+    for (const [colour, error] of errors) errors.set(colour, Math.min(error, errorOf(colour)));
+  }
   const nearest = (colour) =>
     colours.reduce((best, each, at) => (apart(each, colour) < apart(colours[best], colour) ? at : best), 0);
   const numbers = new Map([...counts.keys()].map((colour) => [colour, nearest(colour)]));

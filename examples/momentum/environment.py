@@ -7,16 +7,13 @@ RECORD has versions and no paths, so it is the same on every machine with the sa
 made again from it; a stamp, written last, says that it is whole.
 """
 
-import fcntl
+# every command of the search starts here: what only makes an environment is imported where one is made
 import json
 import os
 import platform
-import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 REQUIREMENT = "numpy==2.4.6"  # the figures in numbers.md were measured with it
@@ -26,6 +23,8 @@ STAMP = "made-from"
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """One process at a time; the operating system drops the lock with its process, however that ends."""
+    import fcntl
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -44,6 +43,9 @@ def definition() -> str:
 
 def install(folder: Path) -> None:
     """With the pip of this Python: the environment needs none of its own."""
+    import subprocess
+    from importlib.util import find_spec
+
     if find_spec("pip") is None:
         sys.exit(f"{sys.executable} has no pip; put a Python that has one first on PATH (scripts/run does)")
     pip = [sys.executable, "-m", "pip", "--python", str(folder), "--quiet", "--disable-pip-version-check"]
@@ -59,6 +61,8 @@ def whole(folder: Path) -> bool:
 
 
 def create(folder: Path) -> None:
+    import venv
+
     if folder.exists() and any(folder.iterdir()) and not (folder / "pyvenv.cfg").exists():
         sys.exit(f"{folder} has something else in it; an environment would replace that")
     venv.EnvBuilder(clear=True, symlinks=True, with_pip=False).create(folder)

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -45,8 +45,8 @@ def activity_path(run: str) -> str:
 class ActivityReporter(Reporter):
     """Reporter that writes the activity of a build into each of its runs."""
 
-    def __init__(self, runs: Iterable[str]) -> None:
-        self._runs = [*runs]
+    def __init__(self, runs: Iterable[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._runs, self._clock = [*runs], clock
         self._running: dict[str, RunningTarget] = {}
         self._started: dict[str, tuple[Target, float]] = {}  # by the clock of the estimate
         self._ended: list[tuple[Target, Outcome]] = []  # before there was an estimate
@@ -55,16 +55,16 @@ class ActivityReporter(Reporter):
 
     def begin(self, build: Build) -> None:
         super().begin(build)
-        self._begun = time.monotonic()
+        self._begun = self._clock()
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         self._remove()
 
     def target_started(self, target: Target) -> None:
         self._running[target.name] = RunningTarget(target.name, round(time.time(), 3))
-        self._started[target.name] = target, time.monotonic()
+        self._started[target.name] = target, self._clock()
         if self._progress:
-            self._progress.target_started(target, time.monotonic())
+            self._progress.target_started(target, self._clock())
         self._changed = True
 
     def target_progress(self, target: Target, line: str) -> None:
@@ -86,7 +86,7 @@ class ActivityReporter(Reporter):
         self._changed = True
 
     def round_ended(self) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if self._changed and self._writable and now - self._written >= PERIOD:
             self._changed, self._written = False, now
             self._write(now)

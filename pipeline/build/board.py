@@ -34,7 +34,7 @@ from threading import Condition, Event
 
 from pipeline.build.session import BuildSession
 from pipeline.core.freshness import FailureRecord
-from pipeline.core.graph import Target, rooms_of
+from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, Wait, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
 from pipeline.machine.patience import sleep_until
@@ -63,7 +63,8 @@ class Board:
         self.all_left = Event()  # all threads have left
         self._session, self._go_on, self._start_thread = session, go_on, start_thread
         graph = session.graph
-        self._rooms, self._rooms_of = session.room_places(), {i: r for i in todo if (r := rooms_of(graph.targets[i]))}
+        self._rooms = session.room_places()
+        self._rooms_of = {i: r for i in todo if (r := session.rooms_of(graph.targets[i]))}
         self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, self._rooms_of, self._rooms)
         self._changed = Condition()
         self._running, self._threads, self._places = 0, threads, threads

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline.core.graph import Target, rooms_of
+from pipeline.core.graph import Target
 from pipeline.core.outcome import (
     BUILT,
     FAILED,
@@ -95,6 +95,7 @@ class HistoryReporter(Reporter):
     def __init__(self, run: str, saved: Mapping[str, float]) -> None:
         self._run, self._saved, self._stopped = run, saved, ""
         self._is_begun, self._number = False, 0  # the number only once its line is written
+        self._last_end = 0.0  # of a target of this run
         self._size = 0  # of the history before this build
         self._counts: dict[str, int] = {}
         self._ended: dict[str, TargetTime] = {}
@@ -131,6 +132,7 @@ class HistoryReporter(Reporter):
     def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.run != self._run:
             return
+        self._last_end = time.time()
         status = OUTAGE if outcome.outage else outcome.status
         self._counts[status] = self._counts.get(status, 0) + 1
         if outcome.outage and not self._stopped:
@@ -147,13 +149,15 @@ class HistoryReporter(Reporter):
             with self._guarded():  # what was in doubt is as it should be
                 os.truncate(history_path(self._run), self._size)
         elif self._number:
-            whole = (i for i in self.build.needed if self.build.targets[i].run == self._run)
+            whole = [i for i in self.build.needed if self.build.targets[i].run == self._run]
             if found := sum(i not in self.build.todo for i in whole):  # nothing speaks against them: nobody looked
                 self._counts[FRESH] = self._counts.get(FRESH, 0) + found
             critical, places = self._critical_path()
             slowest = sorted(self._ended.values(), key=lambda each: each.seconds, reverse=True)
             shown = [each for n, each in enumerate(slowest) if n < MOST_TARGETS or each.name in critical]
-            end = {"seconds": round(time.time() - self._begun, 3), "stopped": self._stopped, "counts": self._counts}
+            is_alone = len(whole) == len(self.build.needed)  # what others took longer is no time of this run
+            ended = time.time() if is_alone or self._stopped else self._last_end
+            end = {"seconds": round(ended - self._begun, 3), "stopped": self._stopped, "counts": self._counts}
             end |= {"saved": round(self._saved.get(self._run, 0.0), 3), "critical": [*critical], "places": places}
             with self._guarded():
                 self._append({"build": self._number, "event": "end", **end, "targets": shown})
@@ -203,8 +207,8 @@ class HistoryReporter(Reporter):
         last = bisect_right(by_end, late.start + ROUNDING, key=_end)
         first = bisect_right(by_end, late.start - min(HANDED_ON, waited), key=_end)
         found = [each for each in by_end[first:last] if each.name not in path and each.start <= late.start]
-        rooms = {*rooms_of(self.build.targets[own[late.name]])}
-        near = [each for each in found if rooms.intersection(rooms_of(self.build.targets[own[each.name]]))]
+        rooms = {*self.build.rooms_of(self.build.targets[own[late.name]])}
+        near = [each for each in found if rooms.intersection(self.build.rooms_of(self.build.targets[own[each.name]]))]
         return next(reversed(near or found), None)
 
     def _append(self, record: Mapping[str, Any]) -> None:

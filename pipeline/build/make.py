@@ -32,7 +32,7 @@ from pipeline.build.outputs import Inputs, Staging, append_note, log_if_any, log
 from pipeline.build.project import RunPlan
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import Receipt
-from pipeline.core.graph import Graph, Target
+from pipeline.core.graph import SLURM, THREADS, Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.errors import NO_ROOM
 from pipeline.machine.failures import describe_unwritten, with_full_disk
@@ -77,6 +77,7 @@ class Maker:
     ) -> None:
         self.files, self.always = files, always
         self.receipts = {run: Receipts(run) for run in plans}
+        self._plans = plans
         self.stages = {run: kinds.stages(plan.kind) for run, plan in plans.items()}
         by_place = {(plan.store, plan.signed) for plan in plans.values()}
         opened = {(path, signed): Store(path, secret=load_key() if signed else None) for path, signed in by_place}
@@ -211,7 +212,8 @@ class Maker:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             shared = (self.processes, self.workers, self.kept, folder)
             job = Job(target, reads, writes, log, *shared, self.places, unplanned.append, work.waited.append)
-            self._run_stage(stage, job, staged.paths)
+            order = self._order(stage, work, start) if self.is_ordered(target) else stage.do
+            self._run_stage(order, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
@@ -228,13 +230,27 @@ class Maker:
             status, receipt, why, int(bool(why)), attempt, receipt.start, receipt.end, log_if_any(log), fault
         )
 
+    def is_ordered(self, target: Target) -> bool:
+        """Check if an engine makes a target, and not this build itself."""
+        return self._plans[target.run].engine_name != THREADS and self.stage(target).away is not None
+
+    def _order(self, stage: Stage, work: TargetWork, start: int) -> Callable[[Job], None]:
+        """A stage as its engine does it."""
+        from pipeline.engines.dispatch import Dispatcher  # here: hardly any build has an engine
+        from pipeline.engines.slurm import Slurm
+
+        plan = self._plans[work.target.run]
+        engine = Slurm(plan.run, plan.engine[SLURM])
+        dispatcher = self.kept.get((Dispatcher, plan.run), lambda: Dispatcher(plan.run, plan.kind, engine))
+        return partial(dispatcher.make, stage=stage, key=work.key, attempt=start)
+
     @staticmethod
-    def _run_stage(stage: Stage, job: Job, paths: Sequence[str]) -> None:
+    def _run_stage(do: Callable[[Job], None], job: Job, paths: Sequence[str]) -> None:
         """Run the stage.  A disk that it filled is its failure, reported while it is full: others may have room.
 
         Where the target has patience, it is nobody's failure."""
         try:
-            stage.do(job)
+            do(job)
         except StageOutage:
             raise
         except StageFailed as error:

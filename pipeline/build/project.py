@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import kinds
 from pipeline.build.names import RESERVED
-from pipeline.core.graph import CycleError, Graph, Limits, Target
+from pipeline.core.graph import MOST_ORDERS, THREADS, CycleError, Graph, Limits, Target
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
 from pipeline.store.files import write_whole
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".py", ".lean", ".js")
 _RECORDED = re.compile(r"coppice-.*\.dist-info")
-GRAPH_FORMAT = "coppice-graph-4 " + sys.version
+GRAPH_FORMAT = "coppice-graph-5 " + sys.version
 DEFAULT_STORE = ("runs/.store", False)
 _SIGNED = 64  # bytes of the signature before a frozen plan
 NO_SIGNATURE = 0  # stands for the signature of what is in no file
@@ -49,9 +49,19 @@ class RunPlan(NamedTuple):
     at_once: int  # targets that may run at the same time however few CPUs there are
     needs: tuple[str, ...]  # other runs whose outputs this one reads
     refusal: str  # why nothing of it is built
+    engine: dict[str, Any]  # where its targets are made, and how that is asked for (`spec_engines`)
     sources: tuple[str, ...]  # the files that decide the plan: the spec, this package, and what else the spec says
     signatures: tuple[int, ...]  # of the sources, before they were read
     targets: list[Target]
+
+    @property
+    def engine_name(self) -> str:
+        return str(self.engine.get("engine", THREADS))
+
+    @property
+    def orders_at_once(self) -> int:
+        """How many targets an engine may be asked for at the same time."""
+        return 0 if self.engine_name == THREADS else int(self.engine[self.engine_name].get("jobs", MOST_ORDERS))
 
 
 def spec_paths() -> dict[str, str]:
@@ -188,7 +198,8 @@ def _run_plan(run: str, kind: str, path: str, spec: Any, sources: Mapping[str, i
     needs = tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
     (store, signed), signatures = spec.store or DEFAULT_STORE, tuple(sources.values())
     head = (run, kind, path, os.path.expanduser(store), signed, spec.rooms, spec.at_once, needs, spec.refusal)
-    return RunPlan(*head, tuple(sources), signatures, targets)
+    decides = ({**spec.engine}, tuple(sources), signatures)
+    return RunPlan(*head, *decides, targets)
 
 
 def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
@@ -213,7 +224,7 @@ def _freeze(plan: RunPlan) -> None:
     time; so it is without a key to sign with."""
     limits: dict[Limits, int] = {}
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in plan.targets]
-    head = [GRAPH_FORMAT, [*plan.sources], [*plan.signatures], plan[:9], [tuple(limit) for limit in limits]]
+    head = [GRAPH_FORMAT, [*plan.sources], [*plan.signatures], plan[:10], [tuple(limit) for limit in limits]]
     content, folder = marshal.dumps((head, rows)), noop.folder(plan.run)
     with suppress(OSError, SpecError):
         claim = signature(load_key(), GRAPH_FORMAT, content).encode()

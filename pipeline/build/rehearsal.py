@@ -6,16 +6,17 @@ to take as long as others of its step.  All of that together is the plan of a bu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline import kinds
 from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, Reason, Receipt, stale_reasons
-from pipeline.core.graph import Target, rooms_of, step_of
+from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast
 from pipeline.core.schedule import Schedule, wall_time
+from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, unreadable_message
 from pipeline.views.answers import BuildPlan, PlanItem, plan_reasons
 
@@ -160,6 +161,19 @@ def expected_seconds(session: BuildSession, todo: Iterable[int]) -> dict[int, tu
     return {i: (guesses.get(i, seconds), guesses.get(i) is not None) for i, seconds in own.items()}
 
 
+def _engine_lines(session: BuildSession, running: Sequence[int], seconds: Mapping[int, float]) -> Iterator[str]:
+    """A line for each run of which an engine makes something: how many targets, and what they took the last time."""
+    ordered: dict[str, list[int]] = {}
+    for i in running:
+        if session.maker.is_ordered(target := session.graph.targets[i]):
+            ordered.setdefault(target.run, []).append(i)
+    for run, own in ordered.items():
+        known = [seconds[i] for i in own if i in seconds]
+        took = f", {duration(sum(known))} for {len(known)} of them by the last times" if known else ""
+        what = f"{plural(len(own), 'target')} by {session.plans[run].engine_name.capitalize()}"
+        yield f"{run}: {what}{took}; {plural(len(running) - len(own), 'target')} here"
+
+
 def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int], jobs: int) -> BuildPlan:
     graph = session.graph
     forecasts = {i: seen for i, seen in rehearse(session, todo).items() if seen.action != FRESH}
@@ -170,9 +184,10 @@ def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int]
         name = graph.targets[i].name
         items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False)), seen.may_recall))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
-    own = {i: rooms_of(graph.targets[i]) for i in seconds}
+    own = {i: session.rooms_of(graph.targets[i]) for i in seconds}
     schedule = Schedule({i: graph.above(i) for i in seconds}, own, session.room_places())
     asked = [session.plans[run] for run in dict.fromkeys(graph.targets[i].run for i in sorted(wanted))]
     outlook = [f"{plan.run}: {line}" for plan in asked for line in kinds.outlook(plan.kind, plan.targets)]
+    outlook += _engine_lines(session, running, {i: s for i, (s, _) in times.items() if s is not None})
     at_once = wall_time(schedule, seconds, jobs)
     return BuildPlan(items, len(graph.upstream(wanted)), sum(seconds.values()), at_once, jobs, outlook)

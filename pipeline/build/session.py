@@ -7,12 +7,13 @@ import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import ceil
 
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.cages import CageKeys
-from pipeline.core.graph import ALONE, Graph, Target, step_of
+from pipeline.core.graph import ALONE, HERE, THREADS, Graph, Target, rooms_of, step_of
 from pipeline.core.outcome import FAILED
 from pipeline.core.text import printable_line
 from pipeline.errors import SpecError, did_you_mean
@@ -113,7 +114,19 @@ class BuildSession:
     def room_places(self) -> dict[str, int]:
         """Collect the places of all rooms, by `run:room`."""
         own = {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
-        return {**own, ALONE: 1}
+        from pipeline.machine.usage import usable_cpus  # here: hardly any build has an engine
+
+        here = {f"{run}:{HERE}": ceil(usable_cpus()) for run, plan in self.plans.items() if plan.engine_name != THREADS}
+        return {**own, **here, ALONE: 1}
+
+    def rooms_of(self, target: Target) -> tuple[str, ...]:
+        """The rooms in which a target needs a place.  Under an engine that is elsewhere, what is made here has as many
+        places as there are CPUs; what is not is alone on its own machine, if it wants to be."""
+        own = rooms_of(target)
+        if self.plans[target.run].engine_name == THREADS:
+            return own
+        is_here = not self.maker.is_ordered(target)
+        return (*own, f"{target.run}:{HERE}") if is_here else tuple(room for room in own if room != ALONE)
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Find, in what `wanted` needs, the targets that are in doubt or made from such."""

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from math import ceil
@@ -28,7 +28,7 @@ from pipeline.build.runner import RoomRunner, TargetTask
 from pipeline.build.session import BuildSession
 from pipeline.commands.exits import LOCKED, refuse
 from pipeline.commands.selection import plans_for
-from pipeline.core.graph import Target, step_of
+from pipeline.core.graph import ENGINES, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome, Wait
 from pipeline.core.text import join_names
 from pipeline.errors import NO_ROOM, UNAVAILABLE, RunPaused
@@ -144,9 +144,21 @@ class ForeignReporter(Reporter):
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
-    plans = plans_for(words)
+    plans = with_engine(plans_for(words), params.get("engine"))
     with lock_runs([*plans]) as locks:
         return build_locked(plans, locks, words, params, reporters)
+
+
+def with_engine(plans: Mapping[str, RunPlan], engine: str | None) -> Mapping[str, RunPlan]:
+    """The plans under another engine, where one is named; runs that have no say in it stay as they are."""
+    if engine is None:
+        return plans
+    if engine not in ENGINES:
+        raise InvalidCommand(f"--engine {engine}: there is {', '.join(ENGINES)}")
+    return {
+        run: plan._replace(engine={**plan.engine, "engine": engine}) if plan.engine else plan
+        for run, plan in plans.items()
+    }
 
 
 def build_locked(
@@ -160,7 +172,7 @@ def build_locked(
     """Build, for a caller who has the locks of `plans`.  `aside`: targets that no plan has."""
     with ExitStack() as closed:
         session = closed.enter_context(closing(BuildSession(plans, locks, params["always"], aside)))
-        graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
+        graph, out = session.graph, params["outfile"]
         wanted, todo, paused = admit_targets(session, words)
         for run in paused:
             sys.stderr.write(
@@ -172,18 +184,7 @@ def build_locked(
         at_once = job_count(params["num_process"], plans)
         stream = closed.enter_context(open(out, "w", encoding="utf-8")) if isinstance(out, str) else sys.stdout
         reporter = _reporter(session, stream, params, reporters)
-        needed, places = graph.upstream(wanted), session.room_places()
-        known = Build(
-            graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name)
-        )
-        stage, took = session.maker.stage, partial(last_seconds, session)
-        staged = {run for run, plan in plans.items() if plan.kind in kinds.FOLLOW.kinds}
-        known = known._replace(
-            is_minor=lambda t: stage(t).minor,
-            seconds=took,
-            group=lambda t: f"{t.run}:{t.stage}" if t.run in staged else step_of(t.name),
-        )
-        reporter.begin(known)
+        reporter.begin(_known_build(session, wanted, todo, at_once))
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         # what doit's runner asks of a dispatcher before our own loop takes over
         selection = SimpleNamespace(tasks={}, selected_tasks=[graph.targets[i].name for i in sorted(wanted)])
@@ -194,6 +195,25 @@ def build_locked(
         verb = "is" if len(paused) == 1 else "are"
         return refuse(f"left out: {join_names(paused)}, which {verb} paused; {_resume_text(paused)}", LOCKED)
     return code
+
+
+def _known_build(session: BuildSession, wanted: Iterable[int], todo: Collection[int], at_once: int) -> Build:
+    """The build as it is known before its first target starts."""
+    graph, receipts, stage = session.graph, session.maker.receipts, session.maker.stage
+    staged = {run for run, plan in session.plans.items() if plan.kind in kinds.FOLLOW.kinds}
+    return Build(
+        graph.targets,
+        graph.above,
+        graph.upstream(wanted),
+        todo,
+        at_once,
+        session.room_places(),
+        receipt=lambda t: receipts[t.run].receipt(t.name),
+        is_minor=lambda t: stage(t).minor,
+        seconds=partial(last_seconds, session),
+        group=lambda t: f"{t.run}:{t.stage}" if t.run in staged else step_of(t.name),
+        rooms_of=session.rooms_of,
+    )
 
 
 def _run_and_save(session: BuildSession, runner: RoomRunner, selection: SimpleNamespace) -> int:
@@ -309,4 +329,4 @@ def job_count(jobs: int, plans: Mapping[str, RunPlan], root: Path = ROOT) -> int
         raise InvalidCommand(f"-n {jobs}: give 1 or more, or 0 for as many as there are CPUs")
     if jobs:
         return jobs
-    return max(ceil(usable_cpus(root)), *(plan.at_once for plan in plans.values()))
+    return max(ceil(usable_cpus(root)), *(max(plan.at_once, plan.orders_at_once) for plan in plans.values()))

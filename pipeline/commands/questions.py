@@ -5,7 +5,6 @@ They take no lock."""
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
@@ -34,7 +33,7 @@ from pipeline.core.text import count_words, duration
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.lock import is_locked
 from pipeline.store.receipts import Receipts
-from pipeline.views.lines import KEPT_BACK
+from pipeline.views.lines import KEPT_BACK, time_text
 
 MOST_DRAWN = 300
 
@@ -319,7 +318,7 @@ def _list_lines(history: Mapping[str, Sequence[PastBuild]], going_on: Collection
             stopped = f", stopped: {each.stopped}" if each.stopped else ""
             counts = {KEPT_BACK if status == OUTAGE else status: n for status, n in each.counts.items()}
             end = f"{duration(each.seconds)}: {count_words(counts) or 'nothing done'}{saved}{stopped}"
-        yield f"{run} {each.number}  {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}  {end}"
+        yield f"{run} {each.number}  {time_text(at)}  {end}"
 
 
 def _detail_lines(build: PastBuild) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pipeline.commands.command import NAMES, SpecCommand, opt_jobs, option
 from pipeline.commands.selection import run_answer
 
 opt_verbose = option("verbose", "a line for each target, also for those that only keep the books", short="v")
+opt_engine = option("engine", "where what costs is made, in place of `engine:` of the spec", None, "NAME")
 _ASKS_FOR_REPORTER = re.compile("-[^-]*r|--r").match
 opt_junit = option("junit", "write the targets and how they ended to FILE as JUnit XML", "", "FILE")
 
@@ -23,6 +24,7 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
     cmd_options = (
         *(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"),
         opt_jobs,
+        opt_engine,
         opt_junit,
         opt_verbose,
     )
@@ -38,7 +40,8 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
         return super().parse_execute(in_args)
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        unusual = params["always"] or params["junit"] or params["verbose"] or params["reporter"] != "console"
+        asked = any(params[name] for name in ("always", "junit", "verbose", "engine"))
+        unusual = asked or params["reporter"] != "console"
         to_file = params["outfile"] is not sys.stdout
         if not (unusual or to_file or self.is_ours) and noop(args):
             return 0

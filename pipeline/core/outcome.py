@@ -39,13 +39,14 @@ class Outcome(NamedTuple):
 
 # Reasons to stop that are no results, and each in words.
 MODEL_UNAVAILABLE, KILLED_FROM_OUTSIDE, DISK_FULL = "model_unavailable", "killed_from_outside", "disk_full"
-PROGRAM_MISSING, ANSWER_AWAITED = "program_missing", "answer_awaited"
+PROGRAM_MISSING, ANSWER_AWAITED, WORKERS_LOST = "program_missing", "answer_awaited", "workers_lost"
 OUTAGE_WORDS = {
     MODEL_UNAVAILABLE: "a model cannot be asked",
     KILLED_FROM_OUTSIDE: "commands are killed from outside",
     DISK_FULL: "a disk is full",
     PROGRAM_MISSING: "a program is missing",
     ANSWER_AWAITED: "a person's answer is awaited",
+    WORKERS_LOST: "workers on other machines are lost",
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+BLANK = "-"  # of a cell, what is missing: never a zero
 # A step may read from ten thousand others; so many of them are named.
 MOST_NAMED = 3
 

@@ -11,7 +11,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING, NamedTuple
@@ -329,8 +329,9 @@ def _remove_remains(repo: str, ref: str) -> None:
     """Remove the draft and lock of a killed process of ours, as none is at work now; a lock of git is left to it."""
     lock, draft = f"{repo}/{ref}.lock", _draft(repo, ref)
     if os.path.exists(draft):
-        if os.path.exists(lock) and os.path.samefile(lock, draft):
-            remove_file(lock)
+        with suppress(FileNotFoundError):  # there is no lock, or git has just let go of its own
+            if os.path.samefile(lock, draft):
+                remove_file(lock)
         remove_file(draft)  # last: it may be a second name of the ref, and is not to be written to
 
 

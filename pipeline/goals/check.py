@@ -73,8 +73,9 @@ def _refuting_tactics(points: Sequence[Instance]) -> Iterator[tuple[str, str]]:
 
 
 def check_bank(bank: Bank, lean: Lean) -> Bank:
-    """The goals that count, with their keys.  Raises LeanStartError when there is no Lean to ask."""
-    lean.open(Theorem("goal", "True"))[0].close()  # else every row would look wrong
+    """The goals that count, with their keys.  Raises LeanStartError when there are rows, and no Lean to ask."""
+    if bank.goals:
+        lean.open(Theorem("goal", "True"))[0].close()  # else every row would look wrong
     found: dict[str, Goal] = {}
     refused = [*bank.refused]
     for goal in bank.goals:

@@ -9,7 +9,6 @@ What is visible: the system's programs, those on its PATH, what its words and va
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
@@ -17,7 +16,6 @@ import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
-from tempfile import gettempdir, mkdtemp
 from typing import IO, NamedTuple
 
 from pipeline.core.cages import FULL, ISOLATED, LANDLOCK, NO_NETWORK, PLAIN, TRUSTED
@@ -39,7 +37,7 @@ from pipeline.machine.visibility import (
     seen_paths,
     system_secrets,
 )
-from pipeline.store.folders import delete_tree
+from pipeline.store.flock import scratch_folder
 
 
 class Cage(NamedTuple):
@@ -221,7 +219,7 @@ def run_caged(
     streams: Mapping[str, IO[bytes] | int | None],
 ) -> Exit:
     """Run a command in its cage to its end, its timeout or a limit; nothing of it is left."""
-    with scratch_folder(cage) as cage, ExitStack() as stack:
+    with caged_scratch(cage) as cage, ExitStack() as stack:
         if group := Group.make(cage.limits):
             stack.callback(group.close)
         source, sink = os.pipe()
@@ -264,59 +262,15 @@ def _limit_of_code(code: int, limits: CageLimits) -> str:
     return limit_of_signal(-code if code < 0 else code - 128, limits)
 
 
-_SCRATCH = "coppice-scratch-"
-
-
 @contextmanager
-def scratch_folder(cage: Cage) -> Iterator[Cage]:
+def caged_scratch(cage: Cage) -> Iterator[Cage]:
     """Give a cage without a file system of its own a folder for temporary files and HOME, removed afterwards."""
     if cage.grade != LANDLOCK:
         yield cage
         return
-    _remove_orphans(gettempdir())
-    where, lock = _make_scratch()
-    try:
+    with scratch_folder("coppice-scratch-") as where:
         _link_into_home(where, cage.visible)
         yield cage._replace(writable=(*cage.writable, where), scratch=where)
-    finally:
-        delete_tree(where)
-        os.close(lock)
-
-
-def _make_scratch() -> tuple[str, int]:
-    """Make a folder and lock it, which tells that its owner lives: nobody knows all processes, in a container."""
-    while True:
-        where = os.path.realpath(mkdtemp(prefix=_SCRATCH))
-        with suppress(FileNotFoundError):  # another build took it for an orphan before it was locked
-            if (lock := _lock_folder(where)) is not None:
-                if os.path.exists(where):
-                    return where, lock
-                os.close(lock)
-
-
-def _lock_folder(path: str) -> int | None:
-    """Lock a folder; None if somebody else has."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
-
-
-@lru_cache(maxsize=8)
-def _remove_orphans(temporary: str) -> None:
-    """Remove scratch folders of ours whose build was killed; asked for once by a process."""
-    with os.scandir(temporary) as entries:
-        ours = [each for each in entries if each.name.startswith(_SCRATCH) and each.is_dir(follow_symlinks=False)]
-    for each in ours:
-        with suppress(OSError):  # another build removes it too, or it cannot be removed: it only takes room
-            if each.stat(follow_symlinks=False).st_uid == os.geteuid():
-                os.chmod(each.path, 0o700)  # a command may have shut it
-                if (lock := _lock_folder(each.path)) is not None:
-                    delete_tree(each.path)
-                    os.close(lock)
 
 
 def _link_into_home(scratch: str, visible: Iterable[str]) -> None:

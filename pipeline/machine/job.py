@@ -161,6 +161,9 @@ class Places(Protocol):
     def say(self, target: Target, line: str | Wait) -> None:
         """Show people one line of progress, or that a target waits for what is out."""
 
+    def note_process(self, target: Target, pid: int) -> None:
+        """Note that a process works on a target, perhaps of another machine."""
+
 
 class NoPlaces:
     """Places of what is made outside of a build: there is always one.  `hear`: whoever wants to know what is said."""
@@ -179,6 +182,9 @@ class NoPlaces:
 
     def say(self, target: Target, line: str | Wait) -> None:
         self._hear(line)
+
+    def note_process(self, target: Target, pid: int) -> None:
+        return
 
 
 class Job(NamedTuple):
@@ -241,6 +247,17 @@ class NoRoom(StageOutage):
         super().__init__(why, DISK_FULL)
 
 
+class Away(NamedTuple):
+    """How a stage is made by another machine: in the project's own folder, which that machine sees too; or, if it has
+    `records`, in one of its own.
+
+    `records`: files of the run that it looks at besides its inputs, which are copied into that folder.  `settle`: makes
+    what else of the run it needs there, given the project's folder."""
+
+    records: Callable[[Target], Sequence[str]] | None = None
+    settle: Callable[[Target, str], None] = lambda target, project: None
+
+
 class Stage(NamedTuple):
     """Function that makes a target.  `code` stands for it in every recipe: change it when results change."""
 
@@ -254,3 +271,4 @@ class Stage(NamedTuple):
     minor: bool = False  # it only keeps the books: no line for people when it ends well
     paid: bool = False  # it costs money or hours: none is started while its run is paused
     asks: bool = False  # it asks models, and lends its place while it waits for one
+    away: Away | None = None  # None: only its coordinator makes it

@@ -281,7 +281,7 @@ class LastingThread:
         return self._executor.submit(do).result()
 
     def disown(self, folder: str, shut: Iterable[str], bubblewrap: str) -> None:
-        """Have a folder be nobody's and these in it empty, if this system can; /sys, /proc, /dev lose their mounts."""
+        """Have a folder be nobody's and these in it empty, if this system can; the kernel's own lose their mounts."""
         # whoever has this number alone owns no file, and so nothing in the folder has an owner
         words = [bubblewrap, "--unshare-user", "--uid", _NO_OWNER, "--gid", _NO_OWNER, "--dev-bind", "/", "/", "--"]
         line = ["/bin/sh", "-c", "echo; exec cat"]
@@ -320,7 +320,8 @@ _CLONE, _FROM_FILE, _DETACH = 1, 4, 2
 _OWN_MOUNTS, _TO_US_ALONE = 0x20000, 0x4000 | 1 << 19
 _READ_ONLY, _MAPPED = 0b111, 0x100000  # no set-user-ID, no devices
 # Below these a cage has nothing of ours: bubblewrap would read of their mounts at each mount that it makes.
-_OF_KERNEL = ("/sys/", "/proc/", "/dev/")
+_OF_KERNEL = (b"/sys/", b"/proc/", b"/dev/")
+_MEMORY = b"/dev/shm"  # but here somebody may have files
 
 
 def _disown(folder: str, shut: Iterable[str], namespace: int) -> bool:
@@ -331,7 +332,7 @@ def _disown(folder: str, shut: Iterable[str], namespace: int) -> bool:
         with open("/proc/thread-self/mountinfo", "rb") as file:
             mounted = [line.split()[4] for line in file]
         for path in reversed(mounted):
-            if path.startswith(tuple(map(os.fsencode, _OF_KERNEL))):
+            if path.startswith(_OF_KERNEL) and not path.startswith(_MEMORY):
                 _libc().umount2(path, _DETACH)  # what stays costs time alone
         where = os.fsencode(folder)
         tree = _syscall(_OPEN_TREE, _HERE, where, _CLONE | os.O_CLOEXEC | _RECURSIVE)

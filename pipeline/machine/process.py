@@ -215,13 +215,14 @@ class Processes:
     A child is in `_live` until it is asked how it ended, both under the lock; signals go to no others.  Commands alone
     have sessions of their own: what else is started here stays in ours.
 
-    `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
+    `locks` stay locked until the guard is done: the next build waits for that before it starts anything.  `mark`: of
+    commands that others than the builds of their run have started, and end."""
 
     _lock = Lock()
     _in_sessions: ClassVar[set[int]] = set()  # commands and guards of all builds of this process
 
-    def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
-        self._marks = {run: os.path.abspath(f"runs/{run}") for run in runs}
+    def __init__(self, runs: Sequence[str], locks: Sequence[int] = (), mark: str = "") -> None:
+        self._marks = {run: mark or os.path.abspath(f"runs/{run}") for run in runs}
         self._base = set_variables(ALLOWED)
         self._locks = tuple(locks)
         self._live: dict[int, Popen[bytes]] = {}

@@ -27,6 +27,7 @@ _SYSTEM = (
     *(CPUS, "/run/current-system"),
 )
 _KERNEL = ("/dev", "/proc", "/sys")  # a cage has its own
+_MEMORY = "/dev/shm"  # has files as any other folder
 _PACKAGES = "node_modules"  # a package finds those that it needs in the folders of this name above it
 # Folders of a prefix, where the prefix itself holds more than programs, as ~/.local does.
 _OF_PREFIX = ("bin", "lib", "lib64", "libexec", "include")
@@ -128,7 +129,7 @@ def _named_paths(words: Sequence[str], env: Mapping[str, str], own: Sequence[str
         for path in {text, *_PATHS.findall(text), *_split(text)}:
             if not os.path.isabs(path) or _is_in(os.path.normpath(path), own, str):
                 continue
-            if os.path.exists(path) and not _is_in(path, _KERNEL, real):
+            if os.path.exists(path) and (not _is_in(path, _KERNEL, real) or _is_in(path, (_MEMORY,), real)):
                 yield from _python_behind(path)
                 yield os.path.abspath(path).replace("//", "/", 1)  # two slashes at the beginning may stay two
 
@@ -198,7 +199,7 @@ def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict
     ]
     wanted += [(READ, path) for path in cage.visible if not _is_in(path, sealed, real) and os.path.lexists(path)]
     wanted += [(HIDE, path) for path in hidden]
-    wanted += [(OWN, path) for path in ("/tmp", "/var/tmp", "/dev/shm", home) if os.path.isabs(path) and path != "/"]
+    wanted += [(OWN, path) for path in ("/tmp", "/var/tmp", _MEMORY, home) if os.path.isabs(path) and path != "/"]
     wanted += [(WRITE, path) for path in cage.writable]
     for how, path in wanted:
         for each in {path} if how == HIDE else {os.path.normpath(path), real(path)}:

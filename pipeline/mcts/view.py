@@ -13,10 +13,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pipeline import kinds
-from pipeline.core.graph import Target, path_of_port
+from pipeline.core.graph import Target, path_of_port, target_of_stage
 from pipeline.core.projection import (
-    EMPTY,
-    STOPPED,
     TARGET_MADE,
     TARGET_OPEN,
     TARGET_RECALLED,
@@ -28,19 +26,17 @@ from pipeline.core.projection import (
     Moment,
     Projection,
     Row,
-    RunState,
     Table,
     TargetState,
     Text,
 )
-from pipeline.core.text import count_words, duration, join_names, one_line, plural
+from pipeline.core.text import BLANK, count_words, duration, join_names, one_line, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.bank import Refusal
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, TRACE, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import DEAD, OPEN, REFUSED, SOLVED, UNVERIFIED, row_refusals
 from pipeline.mcts.report.page import (
-    NONE,
     comparison_blocks,
     estimate_parts,
     format_share,
@@ -55,6 +51,7 @@ from pipeline.store.state import signature
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
     build_blocks,
+    count_states,
     facts_table,
     failure_table,
     file_block,
@@ -112,9 +109,7 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     refused = _refused_rows(targets)
     rows = [*_search_rows([each for each in targets if each.stage == SEARCH], states, refused)]
     ends = [each.at for each in states.values()]
-    state = run_state(run, moment, Counter(each.status for each in states.values()), ends)
-    if state.word == EMPTY and any(each.summary for each in rows):
-        state = RunState(STOPPED, "it has records, though no build of it is remembered")
+    state = run_state(run, moment, count_states(states), any(each.summary for each in rows), ends)
     at = latest(ends, state)
     comparison = _comparison(targets)
     is_current = bool(comparison) and _is_current(targets, states, rows)
@@ -125,15 +120,11 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
 
 
 def watched(run: str, targets: Sequence[Target]) -> list[str]:
-    comparison = path_of_port(_target(targets, COMPARE), "comparison.json")
+    comparison = path_of_port(target_of_stage(targets, COMPARE), "comparison.json")
     return [Receipts.path_of(run), f"{noop.folder(run)}/builds", steering_path(run), comparison]
 
 
 # --- Records.
-
-
-def _target(targets: Sequence[Target], stage: str) -> Target:
-    return {each.stage: each for each in targets}[stage]
 
 
 def _search_rows(
@@ -159,7 +150,7 @@ def _load_summary(path: str) -> Record:
 
 def _refused_rows(targets: Sequence[Target]) -> Sequence[Refusal]:
     """Rows of the bank that count nowhere, as far as they were looked at."""
-    index = path_of_port(_target(targets, ROWS), ROW_INDEX)
+    index = path_of_port(target_of_stage(targets, ROWS), ROW_INDEX)
     goals = tuple((goal_of_target(each), path_of_port(each, "goal.json")) for each in targets if each.stage == GOAL)
     return _read_refusals(index, goals, signature(index), *(signature(path) for _, path in goals))
 
@@ -176,7 +167,7 @@ def _read_refusals(index: str, goals: Sequence[tuple[str, str]], *_signatures: i
 
 
 def _comparison(targets: Sequence[Target]) -> Mapping[str, Any] | None:
-    path = path_of_port(_target(targets, COMPARE), "comparison.json")
+    path = path_of_port(target_of_stage(targets, COMPARE), "comparison.json")
     if not os.path.exists(path):
         return None
     with intact(path):
@@ -185,7 +176,7 @@ def _comparison(targets: Sequence[Target]) -> Mapping[str, Any] | None:
 
 def _is_current(targets: Sequence[Target], states: Mapping[str, TargetState], rows: Sequence[SearchRow]) -> bool:
     """Check that what was compared are the searches that there are, as far as receipts can tell."""
-    compared = states[_target(targets, COMPARE).name]
+    compared = states[target_of_stage(targets, COMPARE).name]
     if compared.status == TARGET_RUNNING or any(each.summary is None for each in rows):
         return False
     read = compared.receipt.inputs if compared.receipt else {}
@@ -291,12 +282,12 @@ def _search_row(each: SearchRow) -> Row:
     summary, took = each.summary, each.state.seconds
     if summary and each.outcome != REFUSED:
         proof = summary["to_proof"]["calls"] if each.outcome == SOLVED and summary["to_proof"] else None
-        cells += [str(summary["calls"]), NONE if proof is None else str(proof)]
+        cells += [str(summary["calls"]), BLANK if proof is None else str(proof)]
         cells += [str(summary["iterations"]), str(summary["nodes"])]
     else:
-        cells += [NONE] * 4
+        cells += [BLANK] * 4
     error = each.why or (summary["error"] if summary else each.state.failure.why if each.state.failure else "")
-    cells += [duration(took) if took is not None and summary else NONE, cut_text(one_line(error, 120)) or NONE]
+    cells += [duration(took) if took is not None and summary else BLANK, cut_text(one_line(error, 120)) or BLANK]
     return Row(cells, own_name(each.target.name), each.status)
 
 
@@ -320,7 +311,7 @@ def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
 
 def _search_details(run: str, targets: Sequence[Target], target: Target) -> Iterator[Block]:
     (row,) = _search_rows([target], target_states(run, [target.name]), _refused_rows(targets))
-    params = _target(targets, COMPARE).params
+    params = target_of_stage(targets, COMPARE).params
     budget = {name: number for name, number in params["budget"].items() if number is not None}
     facts = {"scenario": row.scenario, "settings": settings_line(spec_settings(params["scenarios"][row.scenario]))}
     facts |= {"of all scenarios": settings_line(params["shared"]), "may spend": settings_line(budget)}
@@ -365,7 +356,7 @@ def _step_row(step: Mapping[str, Any]) -> Row:
     tried = [f"{'+' if each['applied'] else '-'} {one_line(each['tactic'], 60)}" for each in step["attempts"]]
     tried = tried or [one_line(tactic, 60) for tactic in step["tactics"]]
     cells = [step["iteration"], step["agent_id"], step["reason"], node["id"], node["depth"], node["visits"]]
-    return Row([*map(str, cells), f"{node['value']:.3g}", "; ".join(tried) or NONE])
+    return Row([*map(str, cells), f"{node['value']:.3g}", "; ".join(tried) or BLANK])
 
 
 def _goal_details(run: str, targets: Sequence[Target], target: Target) -> Iterator[Block]:

@@ -17,10 +17,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pipeline.errors import cut_text
 from pipeline.machine.failures import lacking_room
@@ -50,6 +51,9 @@ from pipeline.models.contract import (
     usage_in,
     value_at,
 )
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 TIMEOUT, RETRIES = 600.0, 0
 PASSED_ON = ("model", "temperature", "seed", "max_tokens")
@@ -306,14 +310,22 @@ def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
         return _next_reply(inbox, request.timeout)
 
 
+@cache
+def _trusted() -> SSLContext:
+    """The certificates that are trusted, read once: that takes longer than all else of a request."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
 def _post(request: HttpRequest) -> HttpReply:
     import httpx
 
     timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
-    lost = LOST
+    headers, lost = dict(request.headers), LOST
     try:
         with httpx.stream(
-            "POST", request.url, headers=dict(request.headers), content=request.body, timeout=timeout
+            "POST", request.url, headers=headers, content=request.body, timeout=timeout, verify=_trusted()
         ) as reply:
             lost = CUT
             parts, size = [], 0

@@ -12,7 +12,7 @@ from math import comb
 from typing import Any, NamedTuple, TypeVar
 
 from pipeline.core.projection import Block, Code, Column, Picture, Row, Table, Text
-from pipeline.core.text import duration, plural
+from pipeline.core.text import BLANK, duration, plural
 from pipeline.errors import cut_text
 from pipeline.goals.bank import Bank, Refusal, theorem_of
 from pipeline.goals.lean_files import Proof
@@ -160,7 +160,7 @@ def proofs_of(records: Iterable[SampleRecord]) -> list[Proof]:
 # --- Blocks, of which the page of results and the views of the run are made.
 
 CURVE_START = 0.01  # seconds, where the curve begins
-NONE, MOST_POINTS = "-", 240
+MOST_POINTS = 240
 # How a goal stands, by a word of STATUSES and in words.
 STANDINGS = {
     PROVED: ("proved", "proved"),
@@ -201,8 +201,8 @@ def facts_block(results: Record) -> Table:
     chances = ", ".join(f"pass@{k} {chance:.3f}" for k, chance in results["pass_at"].items() if chance is not None)
     config: Record = results["config"]
     facts = {
-        "chance of a proof": chances or NONE,
-        "time to proof, of what was proved": times or NONE,
+        "chance of a proof": chances or BLANK,
+        "time to proof, of what was proved": times or BLANK,
         "the search took": duration(results["seconds"]) + (f", {results['stopped']}" if results["stopped"] else ""),
         "Lean": results["toolchain"],
         "settings": ", ".join(f"{name} {'none' if value is None else value}" for name, value in config.items()),
@@ -246,8 +246,8 @@ def strategies_block(counts: Mapping[str, Mapping[str, int]], is_checked: bool =
     """Attempts and proofs by strategy; `is_checked`: the last check has decided what a proof is."""
     rows = []
     for name, count in counts.items():
-        share = f"{100 * count['succeeded'] / count['used']:.0f} %" if count["used"] and is_checked else NONE
-        rows.append(Row([name, str(count["used"]), str(count["succeeded"]) if is_checked else NONE, share]))
+        share = f"{100 * count['succeeded'] / count['used']:.0f} %" if count["used"] and is_checked else BLANK
+        rows.append(Row([name, str(count["used"]), str(count["succeeded"]) if is_checked else BLANK, share]))
     columns = [Column("strategy"), Column("attempts", True), Column("proofs", True, better="higher")]
     sentence = "Share: of its attempts, those whose proof holds. A strategy that is asked last gets what is hard."
     return Table("strategies", "Strategies", sentence, [*columns, Column("share", True)], rows)
@@ -267,9 +267,9 @@ def _goal_row(name: str, samples: Sequence[SampleRecord]) -> Row:
     best = best_sample(samples)
     status, words = STANDINGS[best.status]
     tried = sum(len(one.attempts) for one in samples)
-    took, level = (f"{best.seconds:.2f}", str(best.level)) if best.attempts else (NONE, NONE)
+    took, level = (f"{best.seconds:.2f}", str(best.level)) if best.attempts else (BLANK, BLANK)
     why = "" if best.has_script else cut_text(best.why)
-    return Row([name, words, took, str(tried), best.strategy or NONE, level, why or NONE], name, status)
+    return Row([name, words, took, str(tried), best.strategy or BLANK, level, why or BLANK], name, status)
 
 
 def goal_blocks(samples: Sequence[SampleRecord]) -> Iterator[Block]:
@@ -302,7 +302,7 @@ def _attempts_block(name: str, title: str, attempts: Sequence[AttemptRecord]) ->
 
 def refused_block(refused: Sequence[Refusal]) -> Iterator[Table]:
     if refused:
-        rows = [Row([str(row.line), row.id or NONE, row.why], status="refused") for row in refused]
+        rows = [Row([str(row.line), row.id or BLANK, row.why], status="refused") for row in refused]
         columns = [Column("line", True), Column("row"), Column("why")]
         yield Table("refused", f"{plural(len(refused), 'row')} of the bank not counted", "", columns, rows)
 

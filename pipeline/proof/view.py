@@ -20,20 +20,17 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pipeline import kinds
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, target_of_stage
 from pipeline.core.projection import (
-    EMPTY,
-    STOPPED,
     TARGET_RUNNING,
     Block,
     Code,
     Figure,
     Moment,
     Projection,
-    RunState,
     TargetState,
 )
-from pipeline.core.text import duration, plural
+from pipeline.core.text import BLANK, duration, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.attempts import Attempt, AttemptKey
 from pipeline.goals.bank import Bank, Goal, bank_from_json
@@ -49,7 +46,6 @@ from pipeline.proof.records import (
     load_samples,
 )
 from pipeline.proof.report import (
-    NONE,
     Record,
     Trying,
     bandit_picture,
@@ -76,10 +72,11 @@ from pipeline.store import noop
 from pipeline.store.ledger import LedgerReader
 from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.records import intact, load
-from pipeline.store.state import signature
+from pipeline.store.state import content_signature, signature
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
     build_blocks,
+    count_states,
     facts_table,
     failure_table,
     latest,
@@ -113,12 +110,8 @@ class Knowledge(NamedTuple):
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     running = {each.name for each in moment.running}
     states = target_states(run, [each.name for each in targets], running, moment.cut_off)
-    known, state = (
-        _knowledge(targets, states, moment),
-        run_state(run, moment, Counter(each.status for each in states.values()), (each.at for each in states.values())),
-    )
-    if state.word == EMPTY and known.phase != NOTHING:
-        state = RunState(STOPPED, "it has records, though no build of it is remembered")
+    known, ends = _knowledge(targets, states, moment), [each.at for each in states.values()]
+    state = run_state(run, moment, count_states(states), known.phase != NOTHING, ends)
     at = latest((each.at for each in states.values()), state)
     numbers, blocks = [*_figures(run, known, moment)], [*_blocks(run, known, states, moment)]
     return Projection(run, "proof", _headline(known), state, numbers, MEANING, blocks, f"coppice watch {run}", at)
@@ -127,16 +120,12 @@ def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
 def watched(run: str, targets: Sequence[Target]) -> list[str]:
     """Records, and the ledger with what is not yet moved into it."""
     ports = ("bank.json", "search.json", "proofs.jsonl", "checked.json")
-    ledger = _target(targets, "prove").params["limits"]["ledger"]
+    ledger = target_of_stage(targets, "prove").params["limits"]["ledger"]
     files = [*(_path(targets, port) for port in ports), ledger, f"{ledger}-wal"]
     return [Receipts.path_of(run), f"{noop.folder(run)}/builds", steering_path(run), *files]
 
 
 # --- What is known, by records or by the ledger.
-
-
-def _target(targets: Sequence[Target], stage: str) -> Target:
-    return {each.stage: each for each in targets}[stage]
 
 
 def _path(targets: Sequence[Target], port: str) -> str:
@@ -147,22 +136,24 @@ def _knowledge(
     targets: Sequence[Target], states: Mapping[str, TargetState], moment: Moment, only: str = ""
 ) -> Knowledge:
     """Knowledge of all goals; with `only`, of that one at least."""
-    is_searching = _target(targets, "prove").name in {each.name for each in moment.running}
-    is_searching |= states[_target(targets, "prove").name].status == TARGET_RUNNING
+    is_searching = target_of_stage(targets, "prove").name in {each.name for each in moment.running}
+    is_searching |= states[target_of_stage(targets, "prove").name].status == TARGET_RUNNING
     if is_searching or not os.path.exists(_path(targets, "proofs.jsonl")):
         begun = moment.builds[-1].at if moment.builds and moment.is_building else None
         return _knowledge_by_ledger(targets, begun, only)
     paths = [_path(targets, port) for port in ("bank.json", "search.json", "proofs.jsonl", "journal.jsonl")]
     paths.append(_path(targets, "checked.json") if _is_checked(targets, states) else "")
     return _knowledge_by_records(
-        *paths, tuple(_target(targets, "report").params["pass_at"]), *(signature(path) for path in paths if path)
+        *paths,
+        tuple(target_of_stage(targets, "report").params["pass_at"]),
+        *(signature(path) for path in paths if path),
     )
 
 
 def _is_checked(targets: Sequence[Target], states: Mapping[str, TargetState]) -> bool:
     """Check that the last check was made, of these very proofs as far as receipts can tell."""
     path, proofs = _path(targets, "checked.json"), _path(targets, "proofs.jsonl")
-    made, checked = (states[_target(targets, stage).name] for stage in ("prove", "check"))
+    made, checked = (states[target_of_stage(targets, stage).name] for stage in ("prove", "check"))
     if checked.status == TARGET_RUNNING or not os.path.exists(path):
         return False
     if made.receipt and checked.receipt:
@@ -194,6 +185,25 @@ def _load_bank(path: str) -> Bank:
         return bank_from_json(load(path))
 
 
+class BankAttempts(NamedTuple):
+    """A bank with its goals by name, and all attempts that a ledger has at each, by its key."""
+
+    bank: Bank
+    goals: Mapping[str, Goal]
+    attempts: Mapping[str, Sequence[Attempt]]
+
+
+@lru_cache(1)
+def _bank_attempts(bank_path: str, ledger: str, *_signatures: int) -> BankAttempts:
+    """Read bank and ledger, which details of each goal need, again when one of the files has changed."""
+    bank = _load_bank(bank_path)
+    attempts: Mapping[str, Sequence[Attempt]] = {}
+    if os.path.exists(ledger):
+        with closing(LedgerReader(ledger)) as reader:
+            attempts = {key: reader.attempts_on_goal(key) for key in {goal.key for goal in bank.goals}}
+    return BankAttempts(bank, {goal.id: goal for goal in bank.goals}, attempts)
+
+
 def _journal_trials(path: str) -> Iterator[Trying]:
     """Trials that were told of, in that order."""
     asked: dict[int, Mapping[str, Any]] = {}
@@ -215,19 +225,17 @@ def _unchecked(sample: SampleRecord) -> SampleRecord:
 def _knowledge_by_ledger(targets: Sequence[Target], begun: float | None, only: str) -> Knowledge:
     """Knowledge of a search that has not ended, from its attempts in the ledger.  `begun`: when its build began."""
     bank_path, toolchain_path = _path(targets, "bank.json"), _path(targets, "toolchain.json")
-    target = _target(targets, "prove")
+    target = target_of_stage(targets, "prove")
     ledger, names = target.params["limits"]["ledger"], [*target.params["search"]["strategies"]]
     if not os.path.exists(bank_path) or not os.path.exists(toolchain_path):
         return Knowledge(NOTHING, names)
-    bank = _load_bank(bank_path)
+    files = bank_path, ledger, f"{ledger}-wal"
+    bank, by_name, attempts = _bank_attempts(bank_path, ledger, *map(content_signature, files))
     with intact(toolchain_path):
         toolchain = load(toolchain_path)["version"]
-    asked = _asked_keys(target, [goal for goal in bank.goals if only in ("", goal.id)], toolchain)
-    made: dict[AttemptKey, Attempt] = {}
-    if os.path.exists(ledger):
-        with closing(LedgerReader(ledger)) as reader:
-            hashes = {sample.goal.key for sample, _ in asked}
-            made = {each.key: each for key in hashes for each in reader.attempts_on_goal(key)}
+    goals = bank.goals if not only else [by_name[only]] if only in by_name else []
+    asked = _asked_keys(target, goals, toolchain)
+    made = {each.key: each for goal in goals for each in attempts.get(goal.key, ())}
     samples = [_sample_by_ledger(sample, keys, made, begun) for sample, keys in asked]
     ended = sorted(
         (made[key].timestamp, Trying(key.strategy, sample.goal.id, made[key].success and made[key].verified))
@@ -320,7 +328,7 @@ def _figures(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
         yield Figure("proved", f"{best[PROVED]} of {plural(total, 'goal')}", best[PROVED], "higher", share)
     else:
         note = f"{best[FOUND]} of {plural(total, 'goal')} found, not yet checked" if total else ""
-        yield Figure("proved", NONE, None, "higher", note)
+        yield Figure("proved", BLANK, None, "higher", note)
     if total:
         yield Figure("not proved", str(best[OPEN]), best[OPEN], "lower", "all was tried")
         yield Figure("not tried to the end", str(best[FRONTIER]), best[FRONTIER], "lower")
@@ -329,7 +337,7 @@ def _figures(run: str, known: Knowledge, moment: Moment) -> Iterator[Figure]:
     half = sorted_quantile(times, 0.5)
     unsure = "of what is found, not yet checked" if times and known.phase != CHECKED else "of what was proved"
     yield Figure(
-        "median time to proof", NONE if half is None else duration(half, 2), half, "lower", unsure if times else ""
+        "median time to proof", BLANK if half is None else duration(half, 2), half, "lower", unsure if times else ""
     )
     attempts = [each for sample in known.samples for each in sample.attempts]
     recalled = sum(each.recalled for each in attempts)
@@ -375,11 +383,12 @@ def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
     if target := by_name.get(item):
         return [*target_blocks(target, states[item], kinds.describe("proof", target), noop.folder(run))]
     known = _knowledge(targets, states, Moment(), item)
-    samples = group_by_goal(known.samples)
-    if item not in samples:
-        raise SpecError(f"{run} has no goal '{item}'{did_you_mean(item, [*samples, *by_name])}")
+    samples = [each for each in known.samples if each.of.goal.id == item]
+    if not samples:
+        names = [goal.id for goal in known.bank.goals]
+        raise SpecError(f"{run} has no goal '{item}'{did_you_mean(item, [*names, *by_name])}")
     searched = max((each.at for each in states.values() if each.at and known.search), default=None)
-    return [*_goal_details(run, known, samples[item], searched)]
+    return [*_goal_details(run, known, samples, searched)]
 
 
 def _goal_details(run: str, known: Knowledge, samples: Sequence[SampleRecord], at: float | None) -> Iterator[Block]:

@@ -1,4 +1,6 @@
-"""Access to the server of a dashboard: who may ask for what.  Pure: a request gets a route or a rejection.
+"""Access to the server of a dashboard: who may ask for what, and what is told to nobody.
+
+Pure: a request gets a route or a rejection, a text is cleaned.
 
 Rules, in the order in which they are checked, all of them before anything is looked up by the path:
 
@@ -18,11 +20,14 @@ hold of it can read, for as long as this server runs, and change nothing."""
 from __future__ import annotations
 
 import hmac
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote_to_bytes
+
+from pipeline.machine.redaction import redact_text
 
 TOKEN_HEADER = "x-coppice-token"
 LOCALHOST = "localhost"
@@ -289,3 +294,43 @@ def security_headers(policy: str = "default-src 'none'") -> dict[str, str]:
         "cross-origin-resource-policy": "same-origin",
         "cache-control": "no-store",
     }
+
+
+# --- What leaves: also in a report, which may go to anybody.
+
+_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
+_SHORTEST_SECRET = 8
+
+
+class Discretion:
+    """Takes out of texts what nobody who looks at a run needs: secrets of the environment, and where files lie."""
+
+    def __init__(self, environ: Mapping[str, str], folder: str) -> None:
+        named = {name: value for name, value in environ.items() if _SECRET_NAME.search(name)}
+        self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
+        folders = ((folder.rstrip("/"), ""), (environ.get("HOME", "").rstrip("/"), "~/"))
+        self._places = [(f"{place}/", word) for place, word in folders if place]  # not of `/`: all begins with it
+        known = [*(place for place, _ in self._places), *self._secrets.values()]
+        self._in_json = [json.dumps(each)[1:-1] for each in known]
+
+    def clean(self, text: str) -> str:
+        for place, word in self._places:
+            text = text.replace(place, word)
+        return redact_text(text, self._secrets) if self._secrets else text
+
+    def clean_json(self, value: Any) -> Any:
+        """JSON of which every text is cleaned."""
+        if isinstance(value, str):
+            return self.clean(value)
+        if isinstance(value, list | tuple):
+            return [self.clean_json(each) for each in value]
+        return {name: self.clean_json(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+    def json_text(self, value: Any) -> str:
+        """Cleaned JSON as text.  Most has nothing to take out, as one look at the whole tells."""
+        text = _compact_json(value)
+        return _compact_json(self.clean_json(value)) if any(each in text for each in self._in_json) else text
+
+
+def _compact_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import select
 import signal
 import stat
@@ -30,19 +29,18 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.activity import activity_path, moment_of
 from pipeline.build.history import past_builds
-from pipeline.core.projection import Json, as_json, delta
+from pipeline.core.projection import DONE, LIVE, Json, Moment, as_json, delta
 from pipeline.core.text import one_line, visible_text
 from pipeline.errors import SpecError, did_you_mean, unreadable_message
-from pipeline.machine.redaction import redact_text
-from pipeline.screens.access import STEERED
+from pipeline.screens.access import Discretion
 from pipeline.store.files import append_all, read_bytes
-from pipeline.store.state import signature
+from pipeline.store.state import content_signature, signature
 from pipeline.store.steering import SteeringLog
 from pipeline.views.lines import clean_text
 
@@ -52,12 +50,13 @@ if TYPE_CHECKING:
 
 LOG_BYTES = 64_000  # of a log at once
 LONGEST_REASON = 200  # characters
+_RECORDED = (str, int, float, list, dict, type(None))  # of all that is read from a record
 
 
 class RunFeed:
     """A run of this project as it changes.  SpecError for what is no run, and for records that cannot be read.
 
-    `last`: the projection that was given last."""
+    `last`: the projection that was given last; besides, `can` has the ways to steer the run that it takes now."""
 
     def __init__(self, run: str) -> None:
         if problem := _no_run(run):
@@ -84,7 +83,8 @@ class RunFeed:
         try:
             with readable(self.run):
                 moment = self._moment._replace(builds=past_builds(self.run))
-                self.last = as_json(self._view.project(self.run, self._plan.targets, moment))
+                shown = as_json(self._view.project(self.run, self._plan.targets, moment))
+                self.last = {**shown, "can": self._can(shown["state"]["word"], moment)}
         except SpecError as problem:
             self._looked, self._problem = looked, problem
             raise
@@ -123,7 +123,7 @@ class RunFeed:
             except SpecError:  # under edit: the plan before is still that of what is recorded
                 self._signed = signature(self._spec)
         known = (self._moment.is_building, self._moment.pause, self._moment.running)
-        return [*known, self._signed, signature(activity_path(self.run)), *map(signature, self._watched)]
+        return [*known, self._signed, *map(content_signature, (activity_path(self.run), *self._watched))]
 
     def details(self, item: str) -> list[Json]:
         """The blocks of an item; SpecError when there is none."""
@@ -158,38 +158,56 @@ class RunFeed:
         text = text[: text.rfind(b"\n") + 1] or text
         return {"text": clean_text(text.decode(errors="replace")), "next": first + len(text), "size": status.st_size}
 
-    def page(self, projection: Json) -> tuple[str, str]:
-        """The page that shows this projection and follows the run, and what it may load and run."""
-        from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
+    def page(self, projection: Json) -> Page:
+        """The page that shows this projection and follows the run, by which it is steered."""
+        return followed_page(self.run, projection, "/runs")
 
-        sources, can = page_sources(), self._can()
-        page = live_document(sources, projection, f"/api/runs/{self.run}", can, "/runs")
-        return page, content_policy(sources, is_live=True)
-
-    def _can(self) -> Sequence[str]:
-        """How this run can be steered: what its plan does not take is not offered."""
+    def _can(self, state: str, moment: Moment) -> list[str]:
+        """The ways to steer the run that it takes now."""
         if self._plan.kind not in kinds.STEER.kinds:
-            return ()
-        taken = kinds.ability_module(self._plan.kind, kinds.STEER).open_to(self._plan.targets)
-        return [what for what in STEERED if what in ("pause", "resume", *taken)]
+            return []
+        hold = ["resume"] if moment.pause else ["pause"] if state == LIVE else []
+        if state == DONE:
+            return hold
+        steer = kinds.ability_module(self._plan.kind, kinds.STEER)
+        return [*hold, *steer.open_to(self.run, self._plan.targets)]
 
 
 @contextmanager
 def readable(what: str) -> Iterator[None]:
     """Say for people that records cannot be read, or do not fit together: anybody may write there.
 
-    Where our own code stumbled over them is said, too; it may be to blame."""
+    An attribute that a thing of ours lacks is our own mistake and stays one, since records are made of JSON.  Of what
+    else our code stumbles over the place is said, too; it may be to blame."""
     try:
         yield
     except OSError as error:
         raise SpecError(unreadable_message(what, error)) from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if isinstance(error, AttributeError) and not isinstance(error.obj, _RECORDED):
+            raise
         place = extract_tb(error.__traceback__)[-1]
         why = f"{type(error).__name__}: {one_line(visible_text(str(error)), LONGEST_REASON)}"
         where = f"{os.path.basename(place.filename)}:{place.lineno}"
-        run = what.partition(":")[0]
-        hint = f"`coppice validate {run}` checks those of a search over code"
+        check = f"coppice tree --tree-run-id {what.partition(':')[0]} --validate-only"
+        hint = f"`{check}` checks those of a search over code; where they are whole, it is a mistake in Coppice"
         raise SpecError(f"{what}: records are damaged or do not fit together ({why}, {where}); {hint}") from error
+
+
+class Page(NamedTuple):
+    """A page of a run.  `policy`: what it may load and run."""
+
+    html: str
+    policy: str
+
+
+def followed_page(run: str, projection: Json, run_list: str = "", has_clock: bool = True) -> Page:
+    """A page that begins with a projection and follows the run at the server that gives it (`live_document`)."""
+    from pipeline.views.pages.document import content_policy, live_document  # here: who only watches has no page
+
+    sources = page_sources()
+    html = live_document(sources, projection, f"/api/runs/{run}", run_list, has_clock)
+    return Page(html, content_policy(sources, is_live=True))
 
 
 def page_sources() -> Sources:
@@ -224,9 +242,7 @@ def _run_row(run: str, spec: str) -> Json:
     row: Json = {"run": run, "spec": spec, "kind": None, "problem": ""}
     row |= {"building": False, "paused": False, "last": None, "state": None}
     try:
-        if _KINDS.get(spec, (0, ""))[0] != signature(spec):
-            _KINDS[spec] = signature(spec), kinds.kind_of(project.parse_spec(spec))
-        row["kind"] = _KINDS[spec][1]
+        row["kind"] = _kind_of(spec)
         with readable(run):
             moment, builds = moment_of(run, SteeringLog(run)), past_builds(run)
         row |= {"building": moment.is_building, "paused": moment.pause is not None}
@@ -241,17 +257,35 @@ def _run_row(run: str, spec: str) -> Json:
     return row
 
 
+def _kind_of(spec: str) -> str:
+    if _KINDS.get(spec, (0, ""))[0] != signature(spec):
+        _KINDS[spec] = signature(spec), kinds.kind_of(project.parse_spec(spec))
+    return _KINDS[spec][1]
+
+
 def ledger_stats() -> Json:
-    """Tell what the ledgers of this project have, each as `coppice stats --json` tells it."""
+    """Tell what the ledgers of this project have, each as `coppice stats --json` tells it.
+
+    What cannot be read, a ledger or the spec that names one, has why as `problem`."""
+    rows: list[Json] = []
+    ledgers: set[str] = set()
+    for run, spec in project.spec_paths().items():
+        try:
+            if _kind_of(spec) in kinds.PROVE.kinds:
+                ledgers.add(project.read_spec(run, spec).ledger)
+        except SpecError as error:
+            rows.append({"ledger": None, "problem": str(error)})
+    return {"ledgers": [*map(_ledger_row, sorted(filter(os.path.exists, ledgers))), *rows]}
+
+
+def _ledger_row(ledger: str) -> Json:
     from pipeline.store.ledger import LedgerReader  # here: few projects have one
 
-    found = {row["run"]: row["spec"] for row in run_list() if row["kind"] in kinds.PROVE.kinds}
-    ledgers = sorted({project.read_spec(run, spec).ledger for run, spec in found.items()})
-    stats = []
-    for ledger in filter(os.path.exists, ledgers):
-        with closing(LedgerReader(ledger)) as reader:
-            stats.append({"ledger": ledger, **asdict(reader.stats())})
-    return {"ledgers": stats}
+    try:
+        with readable(ledger), closing(LedgerReader(ledger)) as reader:
+            return {"ledger": ledger, "problem": "", **asdict(reader.stats())}
+    except SpecError as error:
+        return {"ledger": ledger, "problem": str(error)}
 
 
 # --- A process of its own.
@@ -260,42 +294,6 @@ LOOK_SECONDS, PROBLEM_SECONDS, IDLE_SECONDS = 0.2, 2.0, 60.0  # between looks; a
 REST = 1  # times as long as it took to project
 PACKED_BYTES = 4000  # a text is packed from so many bytes on
 FOLDED_PART, FOLDED_BYTES = 4, 64_000  # changes of so large a part of the whole, and no less, are folded into it
-_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)($|_)", re.IGNORECASE)
-_SHORTEST_SECRET = 8
-
-
-class Discretion:
-    """Takes out of texts what nobody who looks at a run needs: secrets of the environment, and where files lie."""
-
-    def __init__(self, environ: Mapping[str, str], folder: str) -> None:
-        named = {name: value for name, value in environ.items() if _SECRET_NAME.search(name)}
-        self._secrets = {name: value for name, value in named.items() if len(value) >= _SHORTEST_SECRET}
-        folders = ((folder.rstrip("/"), ""), (environ.get("HOME", "").rstrip("/"), "~/"))
-        self._places = [(f"{place}/", word) for place, word in folders if place]  # not of `/`: all begins with it
-        known = [*(place for place, _ in self._places), *self._secrets.values()]
-        self._in_json = [json.dumps(each)[1:-1] for each in known]
-
-    def clean(self, text: str) -> str:
-        for place, word in self._places:
-            text = text.replace(place, word)
-        return redact_text(text, self._secrets) if self._secrets else text
-
-    def clean_json(self, value: Any) -> Any:
-        """JSON of which every text is cleaned."""
-        if isinstance(value, str):
-            return self.clean(value)
-        if isinstance(value, list | tuple):
-            return [self.clean_json(each) for each in value]
-        return {name: self.clean_json(each) for name, each in value.items()} if isinstance(value, dict) else value
-
-    def json_text(self, value: Any) -> str:
-        """Cleaned JSON as text.  Most has nothing to take out, as one look at the whole tells."""
-        text = _json_text(value)
-        return _json_text(self.clean_json(value)) if any(each in text for each in self._in_json) else text
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def frame(facts: Mapping[str, Any], text: str = "") -> bytes:

@@ -11,7 +11,6 @@ import json
 import secrets
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -38,6 +37,7 @@ from pipeline.screens.stream import (
     packed_response,
     since_pieces,
 )
+from pipeline.store.files import append_all
 from pipeline.views.pages.document import door_page, run_list_page
 
 IDLE_SECONDS = 60.0
@@ -349,7 +349,7 @@ def link(site: Site) -> str:
 def main(words: Sequence[str]) -> int:
     """Serve at the socket that is open already: its number, the host it was asked for, and the run if there is one.
 
-    What follows is for the process of a show (`Dashboard`)."""
+    What follows is for the process of a show (`Dashboard`).  Without anybody to read the link there is no server."""
     listening = socket.socket(fileno=int(words[0]))
     port = listening.getsockname()[1]
     site = Site(port, secrets.token_urlsafe(32), not access.is_loopback(words[1]), words[1])
@@ -372,8 +372,12 @@ def main(words: Sequence[str]) -> int:
         h11_max_incomplete_event_size=2 * access.MOST_HEADERS,
     )
     can = "look" if words[3:] else "look, and steer"
-    print(f"{link(site)}\nCtrl-C ends it; whoever has the link can {can}.", flush=True)
+    try:
+        append_all(1, f"{link(site)}\nCtrl-C ends it; whoever has the link can {can}.\n".encode())
+    except BrokenPipeError:
+        return 128 + signal.SIGPIPE
     with suppress(KeyboardInterrupt):
         asyncio.run(DashboardServer(config, dashboard).serve([listening]))
-    sys.stdout.write("ended\n")
+    with suppress(BrokenPipeError):
+        append_all(1, b"ended\n")
     return 0

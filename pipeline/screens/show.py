@@ -21,7 +21,7 @@ from pipeline.build import project
 from pipeline.core.projection import DONE, Block, Json, Projection, apply_delta, as_json, delta, is_delta, is_json_of
 from pipeline.core.text import byte_text, duration, one_line
 from pipeline.errors import SpecError
-from pipeline.screens.feed import page_sources, readable
+from pipeline.screens.feed import Page, followed_page, readable
 from pipeline.store.files import write_output
 from pipeline.store.records import is_time
 
@@ -243,14 +243,9 @@ class RecordedFeed:
     def log(self, path: str, start: int | None = None) -> Json:
         raise SpecError(f"{path} is not in the recording of {self.show.run}")
 
-    def page(self, projection: Json) -> tuple[str, str]:
-        """The page that begins with this projection and follows the show, by which nothing can be asked of the run;
-        and what it may load and run."""
-        from pipeline.views.pages.document import content_policy, live_document  # here: a terminal needs none
-
-        sources = page_sources()
-        page = live_document(sources, projection, f"/api/runs/{self.show.run}", (), has_clock=False)
-        return page, content_policy(sources, is_live=True)
+    def page(self, projection: Json) -> Page:
+        """The page that begins with this projection and follows the show; nothing can be asked of the run by it."""
+        return followed_page(self.show.run, projection, has_clock=False)
 
     @property
     def last(self) -> Json:

@@ -5,6 +5,7 @@ All by keys, and drawn in the terminal's own colours, so that it is read on ligh
     head      the command that opens this very screen, how the run stands, its figures
     running   the block of that name, while something runs
     body      one of the other blocks, the details of a row, or the keys
+    row       what of the selected row has no place in the table, or is cut
     log       the end of the block with events
     keys      what a key does now, a question, or what went wrong"""
 
@@ -50,10 +51,8 @@ STATUS_STYLES = dict.fromkeys(("promoted", "proved", "passed"), GREEN)
 STATUS_STYLES |= dict.fromkeys(("failed", "refused"), RED) | dict.fromkeys(("indecisive", "waiting", "stale"), YELLOW)
 STATUS_STYLES |= dict.fromkeys(("rejected", "skipped", "queued"), DIM) | {"running": CYAN}
 DIFF_STYLES = {"+": GREEN, "-": RED, "@": CYAN}
-MEANING = "meaning"
-POLL_SECONDS = 0.5
-LEAST_HEIGHT = 16  # of a terminal, from which on there are panes beside the body
-MEASURED_ROWS = 200  # at each end of a table, by which the widths of its columns are chosen
+# Of a terminal, from which on there are panes beside the body; rows at each end of a table that decide on its widths.
+LEAST_HEIGHT, MEASURED_ROWS = 16, 200
 FOOTER = "j k g G move · Enter details · Tab next view · / filter · ? keys · q quit"
 KEYS = [
     ("j k, down up", "the next row or line, the one before"), ("g G, Home End", "the first, the last"),
@@ -118,6 +117,7 @@ class Body(NamedTuple):
     length: int
     line_at: Callable[[int], Line]
     rows: Sequence[Json] = ()
+    rest: Sequence[str] = ()  # a line on what of the selected row has no place, if anything has none
 
 
 class WatchApp(App[None]):
@@ -149,16 +149,14 @@ class WatchApp(App[None]):
         steering: Steering | None = None,
         is_linked: bool = True,
         unicode: bool = True,
-        poll_seconds: float = POLL_SECONDS,
+        poll_seconds: float = 0.0,
         clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
-        self.feed, self.place, self.steering = feed, place, steering
-        self.is_linked, self.is_unicode, self.poll_seconds = is_linked, unicode, poll_seconds
-        self.clock, self._counted, self.helps = clock, 0, False
-        self.projection: Json = {}
-        self.details: list[Json] = []
+        self.feed, self.place, self.steering, self.is_linked = feed, place, steering, is_linked
+        self.is_unicode, self.poll_seconds, self.clock, self._counted = unicode, poll_seconds, clock, 0
+        self.projection, self.details = Json(), list[Json]()
         self.selected, self.row = place.item, 0  # the item of the selected row, its place among those that are shown
         self.helps = False
         self.question = self.remark = self.problem = ""
@@ -168,7 +166,7 @@ class WatchApp(App[None]):
     # --- The feed.
 
     def compose(self) -> ComposeResult:
-        for name in ("head", "running", "title", "body", "log"):
+        for name in ("head", "running", "title", "body", "row", "log"):
             yield Pane(name, self.is_unicode)
         yield Input(placeholder="a text or a status", id="filter", value=self.place.filter)
         yield Pane("keys", self.is_unicode)
@@ -237,6 +235,8 @@ class WatchApp(App[None]):
         shown = self._body(width)
         heads = [(BOLD, cut_text(shown.heads, width))] * bool(shown.heads)
         self._pane("title").show([(DIM, title_line(shown.title, width)), *heads])
+        rest = [(DIM, cut_text(each, width)) for each in shown.rest if self.size.height >= LEAST_HEIGHT]
+        self._pane("row").show(rest)
         self._pane("body").show_some(shown.length, shown.line_at, self.row if shown.rows else -1)
 
     def draw_times(self) -> None:
@@ -281,8 +281,7 @@ class WatchApp(App[None]):
         others = [cell_text(each["title"]) for each in self.views() if each is not block]
         more = f" ── Tab: {', '.join(others)}" if others else ""
         if block["is"] != "table":
-            whole = blocks_lines([block], width)
-            return page(f"{block['title']}{more}", whole[1:])
+            return page(f"{block['title']}{more}", blocks_lines([block], width)[1:])
         rows = filtered_rows(block["rows"], self.place.filter)
         layout = self._layout(block, rows, width)
         of = f" of those with '{self.place.filter}'" if self.place.filter else ""
@@ -293,11 +292,12 @@ class WatchApp(App[None]):
         def line_at(at: int) -> Line:
             return STATUS_STYLES.get(rows[at]["status"], PLAIN), cut_text(layout.line(rows[at]), width)
 
-        return Body(f"{block['title']}{at}{left}{more}", layout.head, len(rows), line_at, rows)
+        told = [text for row in rows[self.row : self.row + 1] if (text := layout.rest(row)) or layout.left_out]
+        return Body(f"{block['title']}{at}{left}{more}", layout.head, len(rows), line_at, rows, told)
 
     def views(self) -> list[Json]:
         """Blocks that the body can show: all but what runs, and what the result means."""
-        meaning = {"is": "text", "name": MEANING, "title": "What it means", "text": self.projection["meaning"]}
+        meaning = {"is": "text", "name": "meaning", "title": "What it means", "text": self.projection["meaning"]}
         own = [block for block in self.projection["blocks"] if block["name"] != RUNNING]
         return [*own, *([meaning] if meaning["text"] or not own else [])]
 

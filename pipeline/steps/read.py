@@ -17,6 +17,7 @@ from pipeline.core.graph import Limits, pattern_error
 from pipeline.core.templates import Template, TemplateError, parse_shell_template, parse_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
+from pipeline.spec_engines import ENGINE_FIELDS, read_engine
 from pipeline.spec_fields import Field, FieldTable, Reader, Values, checked_name, read_template
 from pipeline.steps.spec.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
 
@@ -175,7 +176,7 @@ def read(item: Item, name: str) -> StepsSpec:
     for step in steps:
         for own in filter(lambda room: room.startswith("step "), step.limits.rooms):
             rooms[own] = int(own.rpartition(" ")[2])
-    return StepsSpec(name, steps, rooms, top["store"], most)
+    return StepsSpec(name, steps, rooms, top["store"], most, engine=read_engine(top))
 
 
 class _RunKeys(NamedTuple):
@@ -369,6 +370,7 @@ SPEC = FieldTable(
           "name: how many targets at once, for steps that say `room: NAME`"),
     *fields.cage_fields("`plain`", "`local` in a cage; under landlock `none`"),
     fields.STORE,
+    *ENGINE_FIELDS,
     Field("max_targets", fields.count(1), default=MAX_TARGETS, help=
           "a matrix that makes more is an error, since it is mostly an accident"),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from pipeline.core.outcome import PROGRAM_MISSING
 from pipeline.core.recipe import LIMITS
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
 from pipeline.machine.failures import describe_exit, describe_start_failure
-from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
+from pipeline.machine.job import Away, Job, Stage, StageFailed, StageOutage
 from pipeline.machine.lock import exclusive_machine
 from pipeline.machine.process import Exit
 
@@ -129,6 +129,6 @@ def passed_variables(target: Target) -> Sequence[str]:
 
 
 STAGES: dict[str, Stage] = {
-    "run": Stage("run/1", run_command, own_folder=True, passed=passed_variables, cages=step_cages),
-    "call": Stage("call/1", call_function, passed=passed_variables),
+    "run": Stage("run/1", run_command, own_folder=True, passed=passed_variables, cages=step_cages, away=Away()),
+    "call": Stage("call/1", call_function, passed=passed_variables, away=Away()),
 }

@@ -30,15 +30,15 @@ from pipeline.core.projection import (
     Table,
     TargetState,
 )
-from pipeline.core.text import count_words, duration, plural, target_count
+from pipeline.core.text import BLANK, count_words, duration, plural, target_count
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.steps.describe import describe
 from pipeline.store import noop
 from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.steering import steering_path
 from pipeline.views.blocks import (
-    BLANK,
     build_blocks,
+    count_states,
     failure_table,
     last_ended,
     latest,
@@ -62,9 +62,8 @@ MOST_DRAWN = 80
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
     states = standing_states(run, targets, moment)
-    counts = Counter(each.status for each in states.values())
-    ends = [each.at for each in states.values()]
-    state = run_state(run, moment, counts, ends)
+    counts, ends = count_states(states), [each.at for each in states.values()]
+    state = run_state(run, moment, counts, ends=ends)
     at, numbers = latest(ends, state), [*_figures(counts, states, moment, state)]
     headline = f"{made_count(counts)} of {target_count(len(targets))} made: {state.why}."
     blocks = [*_blocks(run, targets, states, moment)]

@@ -1,6 +1,7 @@
 """Locks on files, waited for with a deadline and with a word of who holds them.
 
-Every lock of ours is taken here: of runs, of the store, of git's worktrees, of the folder of toolchains."""
+Every lock of ours is taken here: of runs, of the store, of git's worktrees, of the folder of toolchains, and of folders
+that last no longer than who works in them."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
 from threading import Event, Thread
 from typing import NamedTuple
 
 from pipeline.errors import RunLocked
+from pipeline.store.folders import delete_tree
 
 # A wait that lasts longer than this is reported.
 SILENT = 1.0
@@ -218,3 +221,53 @@ def _process_name(pid: str) -> str:
             return file.read().strip()
     except OSError:
         return "which has just ended"
+
+
+# --- Scratch folders: their owners lock them, and so tell that they live; in a container nobody knows all processes.
+
+
+@contextmanager
+def scratch_folder(prefix: str) -> Iterator[str]:
+    """Give a new folder for the block.  Those of the same prefix whose owners were killed are removed first."""
+    import tempfile  # here: few builds need it
+
+    _remove_orphans(tempfile.gettempdir(), prefix)
+    where, lock = _locked_folder(lambda: tempfile.mkdtemp(prefix=prefix))
+    try:
+        yield where
+    finally:
+        delete_tree(where)
+        os.close(lock)
+
+
+def _locked_folder(make: Callable[[], str]) -> tuple[str, int]:
+    while True:
+        where = os.path.realpath(make())
+        with suppress(FileNotFoundError):  # another process took it for an orphan before it was locked
+            if (lock := _lock_folder(where)) is not None:
+                if os.path.exists(where):
+                    return where, lock
+                os.close(lock)
+
+
+def _lock_folder(path: str) -> int | None:
+    """Lock a folder; None if somebody else has."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if try_lock(fd):
+        return fd
+    os.close(fd)
+    return None
+
+
+@lru_cache(maxsize=8)
+def _remove_orphans(temporary: str, prefix: str) -> None:
+    """Remove scratch folders of ours whose owner was killed; asked for once by a process."""
+    with os.scandir(temporary) as entries:
+        ours = [each for each in entries if each.name.startswith(prefix) and each.is_dir(follow_symlinks=False)]
+    for each in ours:
+        with suppress(OSError):  # another process removes it too, or it cannot be removed: it only takes room
+            if each.stat(follow_symlinks=False).st_uid == os.geteuid():
+                os.chmod(each.path, 0o700)  # a command may have shut it
+                if (lock := _lock_folder(each.path)) is not None:
+                    delete_tree(each.path)
+                    os.close(lock)

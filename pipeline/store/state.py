@@ -46,6 +46,15 @@ def signature(path: str) -> int:
         return NOTHING
 
 
+def content_signature(path: str) -> int:
+    """As `signature`, but the same after a change of owner or rights: SQLite sets those of a -wal whenever it reads."""
+    try:
+        s = os.stat(path)
+    except (OSError, ValueError):
+        return NOTHING
+    return hash((s.st_mtime_ns, s.st_ino, s.st_size))
+
+
 def stat_signature(s: os.stat_result) -> int:
     """Signature from a stat; `noop.changed_files` has the same inline, because a call would cost."""
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))

@@ -21,7 +21,7 @@ from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
 from pipeline.tree.rules.assignment import NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.positions import MANIFEST, SUMMARY, VALIDATION, RunLayout, depth_of
+from pipeline.tree.rules.positions import EVENTS, MANIFEST, SUMMARY, VALIDATION, RunLayout, depth_of
 from pipeline.tree.run.records import Record, load
 from pipeline.tree.targets.builder import planned_config
 
@@ -96,9 +96,9 @@ def report(run: str, targets: Sequence[Target]) -> str:
 
 def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
     """Write the validation report; its path, and the number of problems."""
-    path, stored = RunLayout(run).of_run(VALIDATION), RunLayout(run).of_run(MANIFEST)
+    path, stored, events = (RunLayout(run).of_run(name) for name in (VALIDATION, MANIFEST, EVENTS))
     _check_begun(run)
-    found = validate_run(run, planned_config(targets), load(stored) if os.path.exists(stored) else None)
+    found = validate_run(run, planned_config(targets), load(stored) if os.path.exists(stored) else None, events)
     write_whole(path, validation_report(found).encode(errors="replace"))
     return path, len(found.problems)
 

@@ -14,6 +14,7 @@ from pipeline.core.cages import CAGE, CageKeys, cage_in
 from pipeline.core.graph import JUNK_FOLDERS, Leavings
 from pipeline.errors import SpecError, cut_text
 from pipeline.spec import Item
+from pipeline.spec_engines import ENGINE_FIELDS, read_engine
 from pipeline.spec_fields import Field, FieldTable, Reader, Values, choice
 from pipeline.store.state import signature
 from pipeline.tree.rules.assignment import DEDUPE_SCOPES
@@ -161,6 +162,7 @@ SPEC = FieldTable(
     *fields.cage_fields("`auto`: the strongest that the machine has", "`local`; under landlock `none`; for `roles`, "
                         "of which only a key of their own says another, `full`"),
     fields.STORE,
+    *ENGINE_FIELDS,
     defaults=SearchShape._field_defaults,
 )  # fmt: skip
 
@@ -195,6 +197,7 @@ def read(item: Item, name: str) -> TreeSpec:
         at_once=top["max_parallel_evals"],
         retries=top["eval_retries"],
         patience=top["patience"],
+        engine=read_engine(top),
         keep=KeepKeys(top["keep_rejected_worktrees"], top["keep_failed_artifacts"]),
         dry_run=top["dry_run"],
         checks=sweep.read_checks(top["checks"], defaults) if "checks" in top else (),

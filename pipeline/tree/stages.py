@@ -14,7 +14,7 @@ from functools import wraps
 from pipeline.core.cages import CageKeys, cages_in
 from pipeline.core.graph import Target
 from pipeline.git.command import GitOutage, GitProblem
-from pipeline.machine.job import Job, Stage, StageFailed, StageOutage
+from pipeline.machine.job import Away, Job, Stage, StageFailed, StageOutage
 from pipeline.machine.process import BuildStopping
 from pipeline.tree.holdout import holdout_stage
 from pipeline.tree.report.manifest import fold_manifest
@@ -29,7 +29,7 @@ from pipeline.tree.run.measure import check_stage, row_stage, sweep_stage, test_
 from pipeline.tree.run.nodes import given_stage, node_stage, root_stage, start_stage
 from pipeline.tree.run.protect import protect_stage
 from pipeline.tree.run.records import write
-from pipeline.tree.run.run_repo import keep_git_state
+from pipeline.tree.run.run_repo import code_records, keep_git_state, settle_code
 from pipeline.tree.spec.model import JUDGE
 
 
@@ -92,6 +92,7 @@ def _fail_on_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
 # Followers write tasks down as queued before the first may start, and the summary up to the last promotion.
 _TOLD_FIRST = ("assign", "wave", "admit", "promote")
 
+AWAY = Away(code_records, settle_code)
 _STAGES = {
     **{
         name: decider.stage()._replace(minor=True, told_first=name in _TOLD_FIRST) for name, decider in DECIDERS.items()
@@ -104,11 +105,11 @@ _STAGES = {
     "recorded": Stage("tree.recorded/1", recorded_ideas_stage, minor=True),
     "by_hand": Stage("tree.by_hand/1", by_hand_stage, minor=True),
     "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables, cages=role_cages),
-    "test": Stage("tree.test/1", test_stage, passed=passed_variables, cages=command_cages),
-    "checks": Stage("tree.checks/1", check_stage, passed=passed_variables, cages=command_cages),
+    "test": Stage("tree.test/1", test_stage, passed=passed_variables, cages=command_cages, away=AWAY),
+    "checks": Stage("tree.checks/1", check_stage, passed=passed_variables, cages=command_cages, away=AWAY),
     "given": Stage("tree.given/1", given_stage),
-    "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables, cages=command_cages),
-    "row": Stage("tree.row/1", row_stage, passed=passed_variables, cages=command_cages),
+    "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables, cages=command_cages, away=AWAY),
+    "row": Stage("tree.row/1", row_stage, passed=passed_variables, cages=command_cages, away=AWAY),
     "holdout": Stage("tree.holdout/1", holdout_stage),
     "report": Stage("tree.report/1", report_stage, stored=False, minor=True),
     "validate": Stage("tree.validate/1", validate_stage, minor=True),

@@ -39,10 +39,14 @@ NOT_ASKED = {
 }
 
 
-def open_to(targets: Sequence[Target]) -> Sequence[str]:
-    roles = planned_config(targets)["backends"]
-    is_asked, is_manual = roles["ideas"] not in NOT_ASKED, MANUAL in (roles["ideas"], roles["coder"])
-    return ["idea"] * is_asked + ["answer"] * is_manual
+def open_to(run: str, targets: Sequence[Target]) -> Sequence[str]:
+    config, building = planned_config(targets), bool(is_locked(run))
+    roles = config["backends"]
+    slots = reversed(
+        shape_of(config).all_slots() if roles["ideas"] not in NOT_ASKED else ()
+    )  # the last is free longest
+    takes_idea = any(_is_free(run, slot, building) for slot in slots)
+    return ["idea"] * takes_idea + ["answer"] * (MANUAL in (roles["ideas"], roles["coder"]))
 
 
 def give(run: str, targets: Sequence[Target], text: str, file: str, where: str) -> Mapping[str, Any]:

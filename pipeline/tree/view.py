@@ -11,7 +11,7 @@ from hashlib import sha256
 from pipeline.core.graph import Target
 from pipeline.core.projection import Block, Code, Column, Heat, HeatRow, Moment, Projection, Row, Table, Text
 from pipeline.core.recipe import make_recipe
-from pipeline.core.text import duration, plural
+from pipeline.core.text import BLANK, duration, plural
 from pipeline.errors import SpecError
 from pipeline.git.objects import has_commit, patch_text
 from pipeline.git.repository import run_repository
@@ -19,7 +19,7 @@ from pipeline.machine.lock import is_locked
 from pipeline.models.calls import Call, DamagedCall, read_calls
 from pipeline.store import noop
 from pipeline.store.receipts import Receipts, target_states
-from pipeline.store.steering import PAUSED, RESUMED, SteeringLog, steering_path
+from pipeline.store.steering import SteeringLog, steering_path
 from pipeline.tree.accounts import MARKS, Explanation
 from pipeline.tree.describe import describe
 from pipeline.tree.report.explain import CheckExplanation
@@ -34,9 +34,9 @@ from pipeline.tree.report.figures import (
     path_to,
     promoted_place,
 )
-from pipeline.tree.report.happenings import last_build
+from pipeline.tree.report.happenings import last_build_events, pause_request
 from pipeline.tree.report.live import current_manifest, manifest_at
-from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
+from pipeline.tree.report.markdown import clip_text, format_change, format_money, format_number
 from pipeline.tree.report.obstacles import FailedTarget, SearchObstacles, failure_table, obstacles_of
 from pipeline.tree.report.projection import TITLE_WIDTH, finite, idea_reason, projection_of, tree_table
 from pipeline.tree.report.run_records import RunRecords, cages_text
@@ -96,11 +96,9 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
 def moment_at(manifest: Manifest, at: float) -> Moment:
     """The moment of a time that is past, by its events: whether a build worked on it, and whether it was paused."""
     events = manifest["events"]
-    asked = [event for event in events if event["event"] in (PAUSED, RESUMED)]
-    build, end = last_build(events)
-    began = build is not None or any("eval_id" in event for event in events)  # older logs tell of no builds
-    pause = asked[-1] if asked and asked[-1]["event"] == PAUSED else None
-    return Moment(began and end is None, pause, at)
+    build, end = last_build_events(events)
+    is_begun = build is not None or any("eval_id" in event for event in events)  # older logs tell of no builds
+    return Moment(is_begun and end is None, pause_request(events), at)
 
 
 def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:

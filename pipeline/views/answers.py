@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER
 from pipeline.core.graph import Limits, room_label, step_of
 from pipeline.core.outcome import BUILT, FRESH, HELD, IGNORED, MAYBE, OUTAGE_WORDS, RECALLED, RUN, Forecast
 from pipeline.core.text import count_words, duration, join_names, printable_line, target_count
+from pipeline.views.lines import time_text
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
@@ -157,7 +157,7 @@ def shorten(value: Any) -> str:
 
 def failure_text(failure: FailureRecord) -> str:
     """Text about a failure: when, why, and where its log is."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(failure.end))
+    when = time_text(failure.end)
     plain = f"exit status {failure.exit}"
     why = plain if failure.why == plain else f"{plain}, {failure.why}"
     log = f"; its log is {failure.log}" if failure.log else ""
@@ -204,7 +204,7 @@ def read_lines(makers: Mapping[str, str]) -> list[str]:
 
 
 def result_line(receipt: Receipt) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(receipt.end))
+    when = time_text(receipt.end)
     if receipt.how != BUILT:
         return f"{receipt.how} {when}"
     attempts = f", at attempt {receipt.attempts}" if receipt.attempts > 1 else ""

@@ -35,12 +35,11 @@ from pipeline.core.projection import (
     Table,
     TargetState,
 )
-from pipeline.core.text import count_words, duration, plural, target_count, visible_text
+from pipeline.core.text import BLANK, count_words, duration, plural, target_count, visible_text
 from pipeline.views.lines import clean_text, time_text
 from pipeline.views.pages.charts import ChartRow, rows_chart
 from pipeline.views.pages.drawing import number_scale
 
-BLANK = "-"
 SAYS = (
     "`says` is what Coppice last told of it, such as how many are proved, or what it waits for; `-`: nothing. What its "
     "command prints is in its log."
@@ -62,8 +61,21 @@ def made_count(counts: Mapping[str, int]) -> int:
     return counts.get(TARGET_MADE, 0) + counts.get(TARGET_RECALLED, 0)
 
 
-def run_state(run: str, moment: Moment, counts: Mapping[str, int], ends: Iterable[float | None] = ()) -> RunState:
-    """How a run stands, by its builds and by how many of its targets stand how; `ends`: when targets have ended."""
+def count_states(states: Mapping[str, TargetState]) -> Counter[str]:
+    """The targets by how they stand."""
+    return Counter(each.status for each in states.values())
+
+
+def run_state(
+    run: str,
+    moment: Moment,
+    counts: Mapping[str, int],
+    has_records: bool = False,
+    ends: Iterable[float | None] = (),
+) -> RunState:
+    """How a run stands, by its builds and by how many of its targets stand how.
+
+    `has_records`: of results, which may be older than all builds that are remembered; `ends`: when targets ended."""
     last = moment.builds[-1] if moment.builds else None
     if moment.pause:
         return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
@@ -79,7 +91,8 @@ def run_state(run: str, moment: Moment, counts: Mapping[str, int], ends: Iterabl
     if failed := counts.get(TARGET_FAILED, 0):
         return RunState(FAILED_RUN, f"{plural(failed, 'target')} failed", since)
     if not last and not made_count(counts):
-        return RunState(EMPTY, RUN_STATES[EMPTY])
+        records = "it has records, though no build of it is remembered"
+        return RunState(STOPPED, records) if has_records else RunState(EMPTY, RUN_STATES[EMPTY])
     if left := counts.get(TARGET_OPEN, 0) + counts.get(TARGET_WAITS, 0):
         why = f"{RUN_STATES[STOPPED]}: {last.stopped}; `coppice {run}` goes on" if last and last.stopped else ""
         asked = f"{plural(left, 'target')} that no build was asked for: `coppice {run}` makes all of it"

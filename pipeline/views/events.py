@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from pipeline.core.freshness import Receipt
-from pipeline.core.graph import Target, step_of
+from pipeline.core.graph import Target, rooms_of, step_of
 from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome, Wait, needs_message
 
 
@@ -28,6 +28,7 @@ class Build(NamedTuple):
     is_minor: Callable[[Target], bool] = lambda _: False  # it only keeps the books
     seconds: Callable[[Target], float | None] = lambda _: None  # it took, the last time or where it was recalled from
     group: Callable[[Target], str] = lambda t: step_of(t.name)  # targets that take alike long
+    rooms_of: Callable[[Target], tuple[str, ...]] = rooms_of
 
 
 class Reporter:

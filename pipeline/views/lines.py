@@ -126,6 +126,7 @@ def time_text(at: float) -> str:
 
 # --- Texts in the columns of a terminal.
 
+FOLD = "  "  # before what goes on of a line of code
 MOST_MARKS = 2  # on one letter: real writing has no more, and a heap of them covers other lines
 
 
@@ -159,15 +160,21 @@ def _character_width(character: str) -> int:
 
 def cut_text(text: str, width: int, end: str = "…") -> str:
     """As much of a text as fits, with `end` where something was cut off."""
-    if text_width(text) <= width:
+    if _end_of_part(text, 0, width) == len(text):
         return text
-    room, kept = width - text_width(end), 0
-    for character in text:
-        room -= _character_width(character)
-        if room < 0:
-            break
-        kept += 1
-    return (text[:kept].rstrip() if end else text[:kept]) + end if width > 0 else ""
+    kept = text[: _end_of_part(text, 0, width - text_width(end))]
+    return (kept.rstrip() if end else kept) + end if width > 0 else ""
+
+
+def _end_of_part(text: str, start: int, width: int) -> int:
+    """The end of the longest part from `start` on that fits; nothing behind it is looked at."""
+    if text.isascii():
+        return min(len(text), start + max(0, width))
+    for at in range(start, len(text)):
+        width -= _character_width(text[at])
+        if width < 0:
+            return at
+    return len(text)
 
 
 def wrap_text(text: str, width: int) -> list[str]:
@@ -180,24 +187,33 @@ def wrap_text(text: str, width: int) -> list[str]:
             if text_width(joined) > width and line:
                 lines.append(line)
                 joined = word
-            while text_width(joined) > width and (part := cut_text(joined, width, "")):
-                lines.append(part)
-                joined = joined[len(part) :]
-            line = joined
+            *parts, line = _broken_text(joined, width, width)
+            lines += parts
         lines.append(line)
     return lines
 
 
+def wrap_indented(text: str, width: int) -> list[str]:
+    """Lines of a text, all as far indented as it is."""
+    indent = min(len(text) - len(text.lstrip()), max(0, width - 1))
+    return [" " * indent + line for line in wrap_text(text, width - indent)]
+
+
 def folded_line(line: str, width: int) -> Iterator[str]:
     """Parts of a line of code; each but the first is indented, so that none is taken for a line of a diff."""
-    indent = ""
-    while text_width(line) > width - len(indent):
-        part = cut_text(line, width - len(indent), "")
-        if not part:
-            break
-        yield indent + part
-        line, indent = line[len(part) :], "  "
-    yield cut_text(indent + line, width)
+    first, *others = _broken_text(line, width, width - len(FOLD))
+    yield cut_text(first, width)
+    for part in others:
+        yield cut_text(FOLD + part, width)
+
+
+def _broken_text(text: str, width: int, next_width: int) -> Iterator[str]:
+    """Parts of a text that fit, the first one and those after it; the last is the whole rest where no letter does."""
+    at = 0
+    while at < (end := _end_of_part(text, at, next_width if at else width)) < len(text):
+        yield text[at:end]
+        at = end
+    yield text[at:]
 
 
 def pad_text(text: str, width: int, right: bool = False) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipeline.core.graph import Target, rooms_of, step_of
+from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import BUILT, FAILED, Outcome
 from pipeline.views.events import Build
 
@@ -95,7 +95,8 @@ def eta_of_build(build: Build) -> Eta:
         sampled = {*own[:: -(-len(own) // each)]}
         for i in own:
             target = build.targets[i]
-            eta.expect(target.name, rooms_of(target), _step_seconds(build, target) if i in sampled else None, step)
+            seconds = _step_seconds(build, target) if i in sampled else None
+            eta.expect(target.name, build.rooms_of(target), seconds, step)
     # The time of a step whose targets here were never built is that of others of it that were.
     asked = {step: SIBLINGS for step in eta.above if eta.usual(step) is None}
     for i, target in enumerate(build.targets if asked else ()):
@@ -122,8 +123,8 @@ class Progress:
     """Progress of a build, updated by its events; `now` is any clock that only goes forward."""
 
     def __init__(self, build: Build, now: float) -> None:
-        self.begun, self.total, self.jobs = now, len(build.todo), build.jobs
-        used = {room for i in build.todo for room in rooms_of(build.targets[i])}
+        self.begun, self.total, self.jobs, self._rooms_of = now, len(build.todo), build.jobs, build.rooms_of
+        used = {room for i in build.todo for room in build.rooms_of(build.targets[i])}
         self.rooms = {room: places for room, places in build.rooms.items() if room in used}
         self.counts: dict[str, int] = {}
         self.running: dict[str, TargetAtWork] = {}
@@ -136,7 +137,7 @@ class Progress:
         return sum(self.counts.values())
 
     def target_started(self, target: Target, now: float) -> None:
-        self.running[target.name] = TargetAtWork(target.name, rooms_of(target), now)
+        self.running[target.name] = TargetAtWork(target.name, self._rooms_of(target), now)
 
     def target_progress(self, target: Target, line: str) -> None:
         if target.name in self.running:

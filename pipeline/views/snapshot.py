@@ -6,7 +6,7 @@ out for want of room is said.  Whatever others wrote is cleaned here, so that no
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from pipeline.views.lines import (
     text_width,
     thin_marks,
     time_text,
+    wrap_indented,
     wrap_text,
 )
 
@@ -31,13 +32,12 @@ ARROWS_LEGEND = "↑ higher is better, ↓ lower is better"
 MISSING = "-"
 RUNNING = "running"  # the block of what a build works on
 OTHERS, AMOUNTS = 2, 3  # ranks of blocks where there is little room
-GAP = "  "
+GAP, NOT_MEASURED = "  ", "//"
 PROSE = 20  # a column that is wider is of prose, which may be cut; others are whole or left out
 LEAST_PROSE, LEAST_NAMES = 12, 14  # columns of a terminal that it keeps, and the first column, of names
 MOST_ROWS = 40  # of a table, where there is no height to fit
 MOST_HEADLINE, MOST_FIGURES = 2, 3  # lines of them, where there is
 SHADES = "░▒▓█"
-NOT_MEASURED = "//"
 # For terminals without Unicode.
 _SIGNS = {"▲": "^", "●": "*", "◆": "+", "◇": "?", "▽": "v", "✕": "x", "⊘": "0", "▶": ">", "…": "~", "·": ".", "○": "o"}
 _SIGNS |= {"≠": "#", "↺": "@", "◐": "%", "‖": "=", "■": "#", "↑": "^", "↓": "v", "─": "-", "│": "|", "→": ">", "±": "~"}
@@ -109,7 +109,8 @@ def _counted_table(table: Json, now: float | None) -> Json:
     places = {at for at, column in enumerate(table["columns"]) if column.get("is_since")}
     if not places:
         return table
-    columns = [{**column, "is_since": False} for column in table["columns"]]
+    whole = [{"is_since": False, "is_number": True} if at in places else {} for at in range(len(table["columns"]))]
+    columns = [{**column, **more} for column, more in zip(table["columns"], whole, strict=True)]
     rows = [
         {**row, "cells": [since_text(cell, now) if at in places else cell for at, cell in enumerate(row["cells"])]}
         for row in table["rows"]
@@ -139,6 +140,7 @@ def state_text(projection: Json) -> str:
     state, now = projection["state"], projection.get("now")
     since, at = state["since"], projection["at"] if now is None else now
     words = [f"{STATE_SIGNS.get(state['word'], '')} {cell_text(state['word'])}".strip()]
+    words += ["and paused"] * (state["word"] != PAUSED and "resume" in projection.get("can", ()))
     if since is not None and state["word"] not in (LIVE, PAUSED):
         words.append(f"since {time_text(since)}")
     elif since is not None and at is not None:
@@ -239,12 +241,19 @@ class TableLayout(NamedTuple):
         """A row of which nothing is cut: texts go on below, each in its column."""
         cells = self.cells(row)
         texts = [
-            [cells[at]] if self.is_number[at] or text_width(cells[at]) <= wide else _wrapped_cell(cells[at], wide)
+            [cells[at]] if self.is_number[at] or text_width(cells[at]) <= wide else wrap_indented(cells[at], wide)
             for at, wide in zip(self.kept, self.widths, strict=True)
             if at < len(cells)
         ]
         height = max(map(len, texts), default=1)
         return [self._line([text[at] if at < len(text) else "" for text in texts]) for at in range(height)]
+
+    def rest(self, row: Json) -> str:
+        """The cells that have no place or are cut, texts before numbers and the last one first, after their titles."""
+        cells, place = self.cells(row), dict(zip(self.kept, self.widths, strict=True))
+        left = [at for at, cell in enumerate(cells) if text_width(cell) > place.get(at, 0) and cell != MISSING]
+        left.sort(key=lambda at: (self.is_number[at], at in place, -at))
+        return " · ".join(f"{self.heads[at]}: {cells[at].strip()}" for at in left)
 
     def cells(self, row: Json) -> list[str]:
         """All cells of a row as they are shown: indented by its depth, with the sign and word of its status."""
@@ -263,12 +272,6 @@ class TableLayout(NamedTuple):
             pad_text("…" if is_number and text_width(cell) > width else cell, width, is_number)
             for cell, width, is_number in columns
         ).rstrip()
-
-
-def _wrapped_cell(cell: str, width: int) -> list[str]:
-    """A text in lines of its column, all as far indented as it is."""
-    indent = min(len(cell) - len(cell.lstrip()), max(0, width - 1))
-    return [" " * indent + line for line in wrap_text(cell, width - indent)]
 
 
 def table_layout(table: Json, rows: Sequence[Json], width: int) -> TableLayout:
@@ -324,8 +327,7 @@ def table_title(table: Json, shown: int, layout: TableLayout) -> str:
     """The title with how many rows there are, and what of the table is not shown."""
     count = len(table["rows"])
     rows = plural(count, "row") if shown >= count else f"{shown} of {plural(count, 'row')}"
-    left = f" · no room for {', '.join(layout.left_out)}" if layout.left_out else ""
-    return f"{table['title']} · {rows}{left}"
+    return f"{table['title']} · {rows}" + (f" · no room for {', '.join(layout.left_out)}" if layout.left_out else "")
 
 
 def _table_lines(table: Json, width: int, most: int | None) -> list[str]:
@@ -433,9 +435,12 @@ def _fitting_blocks(blocks: Sequence[Json], width: int, height: int) -> list[str
             for name in hungry[:room]:
                 given[name] += 1
                 room -= 1
-    lines = [line for each in blocks if each["name"] in given for line in _given_lines(each, width, given)]
+    shown = [block_lines(each, width, given[each["name"]]) for each in blocks if each["name"] in given]
     left = [cell_text(block["title"]) for block in blocks if block["name"] not in given]
-    return [*lines, *([cut_text(f"not shown: {', '.join(left)}", width)] if left and height > 0 else [])]
+    return [
+        *(line for lines in shown for line in lines),
+        *([cut_text(f"not shown: {', '.join(left)}", width)] if left and height > 0 else []),
+    ]
 
 
 def _rank(block: Json) -> int:
@@ -443,7 +448,3 @@ def _rank(block: Json) -> int:
     if block["is"] != "table":
         return OTHERS
     return 0 if block["name"] == RUNNING else 1 if any(row["item"] for row in block["rows"]) else AMOUNTS
-
-
-def _given_lines(block: Json, width: int, given: Mapping[str, int]) -> list[str]:
-    return block_lines(block, width, given[block["name"]])

@@ -125,7 +125,7 @@ def test_what_was_finished_is_kept_and_what_was_half_done_is_redone(
     assert not exists(project, "runs/x/b.txt")()
     assert [*receipts(project, "x", DONE)] == ["x:a"]
     project.write("go", "")
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
     assert ran(project) == ["a", "b", "b", "c"]
     assert project.read("runs/x/c.txt") == "half\n"
 
@@ -134,7 +134,7 @@ def test_what_was_finished_is_kept_and_what_was_half_done_is_redone(
 def test_an_interrupted_build_leaves_nothing_lying_about(project: Project, number: signal.Signals, code: int) -> None:  # noqa: ARG001
     interrupted(project, number)
     project.write("go", "")
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
     left = {path.name for path in (project.root / "runs/x").rglob("*") if path.is_file()}
     assert left <= {"a.txt", "b.txt", "c.txt", "receipts", "builds", "state", "graph", "lock", "guard"}
 
@@ -201,7 +201,7 @@ def test_killing_the_build_of_one_run_leaves_that_of_another_alone(project: Proj
     build.kill()
     build.communicate()
     project.write("go", "")
-    assert project.coppice("run", "x").returncode == 0
+    assert project.call("run", "x").code == 0
     project.write("go-y", "")
     out, err = other.communicate(timeout=PATIENCE)
     assert other.returncode == 0, out + err
@@ -228,7 +228,7 @@ def test_a_second_start_says_who_builds_and_executes_nothing(project: Project) -
 def test_the_lock_dies_with_its_process(project: Project) -> None:
     interrupted(project, signal.SIGKILL)
     project.write("go", "")
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
 
 
 def test_many_starts_at_once_do_the_work_once(project: Project) -> None:
@@ -238,7 +238,7 @@ def test_many_starts_at_once_do_the_work_once(project: Project) -> None:
     codes = [(build.communicate(timeout=PATIENCE), build.returncode)[1] for build in builds]
     assert set(codes) <= {0, 75}
     assert 0 in codes
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
     assert ran(project) == ["a", "b", "c"]
 
 
@@ -297,7 +297,7 @@ def test_an_input_edited_while_its_target_runs_leaves_it_stale(
     project: Project, reads: str, change: Callable[[Path], object]
 ) -> None:
     assert "was edited while it ran" in edited_meanwhile(project, reads, change)
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
     assert project.read("runs/x/out") == "new\n"
 
 
@@ -306,7 +306,7 @@ def test_an_edit_while_a_target_runs_poisons_no_store(project: Project, change: 
     """What it made of the new source is not kept as what it makes of the old one."""
     edited_meanwhile(project, "src/file", change)
     project.write("src/file", "old\n")
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
     assert project.read("runs/x/out") == "old\n"
 
 
@@ -323,7 +323,7 @@ def test_an_edit_that_is_undone_before_the_target_ends_is_noticed(project: Proje
 
     project.write("wait", "")
     edited_meanwhile(project, reads, for_a_moment)
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
     assert project.read("runs/x/out") == "old\n"
 
 
@@ -345,7 +345,7 @@ def test_an_undone_edit_of_a_file_that_was_saved_only_just_is_noticed(tmp_path: 
 def test_retries_are_counted(project: Project) -> None:
     flaky = "echo s >> ran; [ $(wc -l < ran) -ge 3 ] && echo well > {out}"
     project.spec("x", f"kind: steps\nsteps:\n  s: {{run: '{flaky}', writes: out, retries: 5}}\n")
-    assert project.coppice("run").returncode == 0
+    assert project.call("run").code == 0
     assert receipts(project, "x", DONE)["x:s"]["attempts"] == 3
 
 
@@ -400,8 +400,8 @@ def goes_on(project: Project, build: Callable[[], subprocess.CompletedProcess[st
     note = project.root.parent / "ran"
     note.write_text("")
     (project.root / "ballast").unlink(missing_ok=True)
-    again = project.coppice("run")
-    assert again.returncode == 0, again
+    again = project.call("run")
+    assert again.code == 0, again
     assert not finished & set(note.read_text().split())
     expected = "".join("\0" * 3000 + f"{i}\n" for i in range(12))
     assert project.read("runs/x/all.txt") == expected

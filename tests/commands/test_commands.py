@@ -319,6 +319,25 @@ def test_when_nobody_reads_any_more_it_ends_without_a_word(finished: Project, wo
     assert (ended.returncode, ended.stderr) == (OUTPUT_CLOSED, "")
 
 
+@pytest.mark.parametrize("words", ["list --all", "why", "plan --graph-only", "help", "--version", "gc", "run", ""])
+@pytest.mark.parametrize(("closed", "code"), [(">&-", OUTPUT_CLOSED), ("<&- >&- 2>&-", OUTPUT_CLOSED), ("<&-", 0)])
+def test_a_stream_that_was_closed_before_is_one_that_nobody_reads_or_writes(
+    finished: Project, words: str, closed: str, code: int
+) -> None:
+    program = ["sh", "-c", f'exec "$@" {closed}', "sh", *COPPICE, *words.split()]
+    ended = subprocess.run(
+        program, cwd=finished.root, env=environment({}), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (code, "")
+
+
+def test_what_is_built_with_all_streams_closed_is_what_it_is_with_them(tree: Project) -> None:
+    program = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *COPPICE, "run", "-o", "said.txt"]
+    ended = subprocess.run(program, cwd=tree.root, env=environment({}), timeout=60, check=False)
+    assert (ended.returncode, ran(tree)) == (0, ALL)
+    assert "4 targets: 4 built" in tree.read("said.txt")
+
+
 def test_modules_of_the_project_do_not_stand_in_for_those_of_python(tree: Project) -> None:
     for name in ("code", "queue", "signal", "textwrap"):
         tree.write(f"{name}.py", "raise SystemExit('the wrong one')\n")

@@ -204,6 +204,15 @@ def test_the_critical_path_goes_by_places_and_adds_up_to_the_time_of_the_build(p
     assert "(had waited for a place: " in said
 
 
+def test_what_another_run_of_the_same_build_took_is_no_time_of_this_one(project: Project) -> None:
+    project.spec("a", "kind: steps\nsteps:\n  one: {run: 'echo > {out}; : > go', writes: o.txt}\n")
+    waits = "while [ ! -e go ]; do :; done; sleep 1; echo > {out}"
+    project.spec("b", f"kind: steps\nsteps:\n  slow: {{run: '{waits}', writes: s.txt}}\n")
+    assert project.call("run", "-n", "2", "a:one", "b").code == 0
+    took = {run: json.loads(project.call("log", run, "--json").out)[run][-1]["seconds"] for run in ("a", "b")}
+    assert took["b"] - took["a"] > 0.9, "b goes on for a second after a has ended"
+
+
 def test_a_killed_build_is_compared_by_what_both_did(project: Project) -> None:
     project.spec("x", PLACES)
     assert project.call("run").code == 0

@@ -167,14 +167,14 @@ def test_an_input_that_was_made_anew_is_a_reason_of_its_own(demo: Project) -> No
 
 def test_a_failure_is_told_with_its_exit_its_time_and_its_log(project: Project) -> None:
     project.spec("demo", "kind: steps\nsteps:\n  a:\n    run: echo oh; exit 3; {out}\n    writes: a.txt\n")
-    began = time.strftime("%Y-%m-%d %H:%M:%S")
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     project.call("run")
     said = why(project, "demo:a")
     told = re.search(
-        r"demo:a failed last at (\S+ \S+): exit status 3; its log is runs/demo/\.coppice/logs/a\.log\n", said
+        r"demo:a failed last at (\S+ \S+) UTC: exit status 3; its log is runs/demo/\.coppice/logs/a\.log\n", said
     )
     assert told
-    assert began <= told[1] <= time.strftime("%Y-%m-%d %H:%M:%S")
+    assert began <= told[1] <= time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     assert (project.root / "runs/demo/.coppice/logs/a.log").read_text() == "oh\n"
 
 
@@ -240,7 +240,7 @@ def test_all_that_failed_above_is_named_each_with_its_log(project: Project) -> N
         said = why(project, word)
         for i in (1, 2, 3):
             log = f"exit status {i}; its log is runs/demo/.coppice/logs/a.{i}.log\n"
-            assert re.search(rf"  demo:a\.{i} failed last at \S+ \S+: {re.escape(log)}", said), said
+            assert re.search(rf"  demo:a\.{i} failed last at \S+ \S+ UTC: {re.escape(log)}", said), said
     project.spec("demo", FAILING)
     project.call("run", "-c")
     said = why(project, "demo:after")

@@ -59,14 +59,15 @@ def test_a_full_disk_where_git_does_not_write_is_no_reason_to_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instead_of_git(tmp_path, monkeypatch, "echo 'error: a.py: patch does not apply' >&2; exit 1")
-    sizes, shared = os.statvfs, os.stat("/dev/shm").st_dev
+    here, sizes = os.stat(tmp_path).st_dev, os.statvfs
+    elsewhere = next(path for path in ("/dev/shm", "/tmp", "/var/tmp") if os.stat(path).st_dev != here)
     full = os.statvfs_result((4096, 4096, 9, 0, 0, 9, 9, 9, 0, 255))
-    monkeypatch.setattr(os, "statvfs", lambda path: sizes(path) if os.stat(path).st_dev == shared else full)
+    monkeypatch.setattr(os, "statvfs", lambda path: full if os.stat(path).st_dev == here else sizes(path))
     with pytest.raises(OSError, match="does not apply") as full_disk:
         git("apply", repo=str(tmp_path))
     assert full_disk.value.errno == errno.ENOSPC
-    with TemporaryDirectory(dir="/dev/shm") as elsewhere, chdir(elsewhere), pytest.raises(GitProblem, match="apply"):
-        git("apply", repo=elsewhere)
+    with TemporaryDirectory(dir=elsewhere) as folder, chdir(folder), pytest.raises(GitProblem, match="apply"):
+        git("apply", repo=folder)
 
 
 def test_names_and_commits_are_what_they_must_be() -> None:

@@ -146,3 +146,7 @@ class NoMore(Fragile):
 def test_a_lean_that_does_not_start_refuses_no_row(lean: Pool) -> None:
     with pytest.raises(LeanStartError):
         check_bank(bank({"zero": TRUE["zero"], "one": "1 = 1"}), NoMore(lean, "1 = 1"))
+
+
+def test_a_bank_without_a_goal_starts_no_lean(lean: Pool) -> None:
+    assert check_bank(bank({}), NoMore(lean, "True")) == bank({})

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -324,3 +325,19 @@ def test_every_word_lives_in_a_module_that_names_it() -> None:
     texts = {module: (ROOT / f"pipeline/{module}.py").read_text(encoding="utf-8") for _, _, module in rows}
     named = {(word, module): re.search(rf"\b{word}", texts[module], re.IGNORECASE) for word, _, module in rows}
     assert not [row for row, match in named.items() if not match]
+
+
+def test_what_is_to_be_installed_are_the_packages_of_the_extras_and_never_our_name_on_pypi() -> None:
+    """There it is somebody else's.  The toolchain's own line is left: its bytes are part of the version of Lean."""
+    wanted = {
+        each
+        for names in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"].values()
+        for each in names
+    }
+    texts = {path: path.read_text() for path in (*ROOT.glob("docs/*.md"), ROOT / "README.md", *PACKAGE.rglob("*.py"))}
+    ours = [path.name for path, text in texts.items() if re.search(r"install '?coppice\b", text)]
+    assert sorted(ours) == ["views.md", "wasm.py"]  # the one warns of it
+    lines = [line for text in texts.values() for line in re.findall(r"pip install ((?:'[\w.-]+[<>=][^']*' ?)+)", text)]
+    named = {name for line in lines for name in re.findall(r"'([^']+)'", line)}
+    assert len(named) > 3
+    assert named - {each.partition(";")[0] for each in wanted} == set()

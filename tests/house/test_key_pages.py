@@ -13,6 +13,7 @@ from pipeline.lean.model import LeanKeys
 from pipeline.mcts import read as mcts
 from pipeline.mcts.spec import model
 from pipeline.proof import read as proof
+from pipeline.spec_engines import SLURM_KEYS
 from pipeline.spec_fields import Field
 from pipeline.steps import read as steps
 from pipeline.tree import read as tree
@@ -69,6 +70,7 @@ TABLES = {
         "## Keys of `budget`": key_rows(tree.BUDGET),
         "## Keys of `leave_out`": key_rows(tree.LEAVE_OUT),
     },
+    "cluster.md": {"## Keys": key_rows(SLURM_KEYS)},
     "tree-command.md": {"## Flags": flag_rows(tree.SPEC.flags)},
     "backends.md": {
         "## Prompts": key_rows(PROMPT_FIELDS),

@@ -27,18 +27,18 @@ KINDS = ["steps", "tree", "proof", "mcts"]
 # From the inside out: a folder, or a module at the top, imports only what stands before it.
 ORDER = [
     *["errors", "spec", "core", "trust", "tactics/text", "tactics/families", "tactics", "lean", "goals"],
-    *["store", "machine", "spec_fields", "kinds", "git", "models"],
+    *["store", "machine", "spec_fields", "spec_engines", "kinds", "git", "models"],
     *["lean/repl", "lean/toolchain", "lean/dojo", "lean/backends", "views/pages", "views"],
     *["steps/spec", "steps"],
     *["tree/rules", "tree/spec", "tree/targets", "tree/run", "tree/report", "tree"],
     *["proof/schedule", "proof/spec", "proof/run", "proof/workers", "proof"],
     *["mcts/search", "mcts/spec", "mcts/report", "mcts"],
-    *["build", "screens", "dodo", "commands", "cli", "__main__"],
+    *["engines", "build", "screens", "dodo", "commands", "cli", "__main__"],
 ]
 # They touch nothing of the world, and import of us only each other.
 PURE = {"errors", "core", "trust", "tactics", "tactics/text", "tactics/families", "goals", "lean"}
 PURE |= {"views/pages", "tree/rules", "tree/targets", "proof/schedule", "proof/spec", "mcts/search", "mcts/report"}
-PURE |= {"spec", "spec_fields", "tree/spec", "steps/spec", "mcts/spec"}  # what a text says, wherever it was read
+PURE |= {"spec", "spec_fields", "spec_engines", "tree/spec", "steps/spec", "mcts/spec"}  # what a text says
 # No files, clock, randomness, processes.
 IMPURE = {"asyncio", "datetime", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "subprocess"}
 IMPURE |= {"concurrent", "tempfile", "threading", "time", "urllib", "uuid"}
@@ -68,7 +68,7 @@ VAGUE += " counted named listed opened parsed settled measured compared noted tr
 SIDES = {("views/pages/charts", "LEFT")}  # of a picture, not what remains
 # A docstring names a thing or what is done: a noun or a verb, no clause.
 CLAUSES = "what of whether whoever who"
-MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 290, 20, 450, 60
+MOST_MODULES, MOST_IN_FOLDER, LONGEST, SHORTEST = 296, 20, 450, 60
 LONGEST_FUNCTION, LONG_FUNCTION = 45, 20  # lines: of any, and of nine in ten
 MOST_CLAUSES = 2  # in two files whose bytes are part of the version of Lean
 

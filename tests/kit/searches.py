@@ -159,3 +159,23 @@ def stage(names: Iterable[str], *stages: str) -> list[str]:
 def files(folder: Path, *patterns: str) -> dict[str, bytes]:
     found = (path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+DECIDED = ("depths/*/assigned.json", "depths/*/promoted.json", "nodes/**/*.json", "artifacts/*", "eval/*/summary.json")
+DECIDED += ("eval/*/candidate.json", "eval/*/sweep.json", "node_ideas/*/*.md")
+
+
+def decided(search: Search) -> dict[str, bytes]:
+    """All that a search decides.  Seconds are told beside it; they are different each time."""
+    found = {path: text for path, text in files(search.root / "runs/x", *DECIDED).items() if "cost" not in path}
+    return {
+        path: without_seconds(text) if path.startswith(("depths/", "nodes/")) else text for path, text in found.items()
+    }
+
+
+def without_seconds(text: bytes) -> bytes:
+    """The last of what an evaluation has spent: evaluations, USD, tokens, seconds."""
+    record = json.loads(text)
+    for amounts in record.get("spent", {}).values():
+        amounts[3] = "seconds"
+    return json.dumps(record, sort_keys=True).encode()

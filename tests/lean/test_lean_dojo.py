@@ -268,7 +268,8 @@ def test_without_the_package_the_message_says_how_to_install_it(tmp_path):
         text=True,
         check=True,
     )
-    assert "needs the package lean-dojo: pip install 'coppice[leandojo]'" in done.stdout
+    assert f"needs the package lean-dojo: {sys.executable} -m pip install -e " in done.stdout
+    assert "[leandojo]" in done.stdout
 
 
 def _psutil(folder: Path) -> Path:

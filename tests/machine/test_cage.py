@@ -345,6 +345,20 @@ def test_a_command_sees_and_changes_what_it_is_given_alone(processes: Processes,
     assert sorted(map(str, Path().rglob("new"))) == ["output/new", "tree/new"]
 
 
+def test_files_in_shared_memory_are_files_as_others(
+    processes: Processes, grade: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        monkeypatch.chdir(folder)
+        Path("data").write_text("named\n")
+        Path("other").write_text("other\n")
+        cage = cage_of(grade, Path("tree").absolute())
+        assert run(processes, cage, f"cat {folder}/data; cat ../other; cp ../data new") == Exit(0)
+        assert printed().splitlines()[0] == "named"
+        assert "\nother" not in printed()
+        assert Path("tree/new").read_text() == "named\n"
+
+
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where cages have their temporary folders for this test alone."""
@@ -373,8 +387,8 @@ def test_a_very_deep_temporary_folder_breaks_nothing(
 
 
 SCRATCH = """import os, sys, time
-from pipeline.machine.cage import Cage, scratch_folder
-with scratch_folder(Cage("landlock")) as cage:
+from pipeline.machine.cage import Cage, caged_scratch
+with caged_scratch(Cage("landlock")) as cage:
     os.makedirs(f"{cage.scratch}/shut/x")
     os.chmod(f"{cage.scratch}/shut", 0)
     os.chmod(cage.scratch, 0)

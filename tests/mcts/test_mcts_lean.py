@@ -36,6 +36,7 @@ from pipeline.mcts.search.records import ALL_SUCCESSES, Budget, Expansion, Searc
 from pipeline.mcts.search.trace import trace_line
 
 ONE = SearchRules(Budget(200, 80))
+TWO, FOUR = TeamRules(ONE, ReservationRules(2, 2)), TeamRules(ONE, ReservationRules(4, 2, UNOBSERVED))
 AND = ("intro p q hp hq", "constructor", "exact hq", "exact hp")
 FOLLOWS = "(x < y → x < y + 1) ∧ (y < x → y < x + 1)"
 SUM = Theorem("sum", "∀ a b : Nat, (a = 0 + a ∧ b = 0 + b) ∧ a + b = b + a")
@@ -76,6 +77,24 @@ def searched(
     trace: list[str] = []
     files = SearchFiles((), lines.append, lambda told: trace.append(trace_line(told)))
     return Searched(prove_theorem(TheoremTask(theorem, rules, guide, time), lean, files, None, sessions), lines, trace)
+
+
+@pytest.fixture(scope="module")
+def alone(lean: Lean) -> Searched:
+    """The sum, searched by one controller."""
+    return searched(lean, SUM, PARTS)
+
+
+@pytest.fixture(scope="module")
+def by_two(lean: Lean) -> Searched:
+    """The sum, searched by two agents."""
+    return searched(lean, SUM, PARTS, TWO)
+
+
+@pytest.fixture(scope="module")
+def by_four(lean: Lean) -> Searched:
+    """The sum, searched by four agents."""
+    return searched(lean, SUM, PARTS, FOUR)
 
 
 def test_of_two_goals_that_a_tactic_leaves_both_are_proved(lean: Lean) -> None:
@@ -131,7 +150,7 @@ def test_goals_that_wait_for_each_other_are_not_gone_into(lean: Lean) -> None:
 
 
 def test_a_tactic_that_ran_out_of_time_is_tried_again_after_all_others(lean: Lean) -> None:
-    guide = Guide(lambda goal: [Proposal("decide", seconds=0.001), Proposal("skip")], guides.printed_reward)
+    guide = Guide(lambda goal: [Proposal("decide", seconds=0.08), Proposal("skip")], guides.printed_reward)
     run = searched(lean, "∀ a b : Fin 12, a + b = b + a", guide)  # a tenth of a second, on a good day
     tried = [each["tactic"] for each in run.tried()]
     assert tried == ["decide", "skip", *(f"decide /- again {number} -/" for number in range(1, len(tried) - 1))]
@@ -139,12 +158,11 @@ def test_a_tactic_that_ran_out_of_time_is_tried_again_after_all_others(lean: Lea
     assert [run.found.script, run.found.verified] == [("decide",), True]
 
 
-def test_what_lean_was_asked_is_told_by_what_it_was_for(lean: Lean) -> None:
-    run = searched(lean, SUM, PARTS)
-    calls = run.found.calls
-    assert run.found.verified
-    assert calls["tactics"] == len(run.tried())
-    told = [json.loads(each).get("outcome", {}).get("attempts", []) for each in run.lines]
+def test_what_lean_was_asked_is_told_by_what_it_was_for(alone: Searched) -> None:
+    calls = alone.found.calls
+    assert alone.found.verified
+    assert calls["tactics"] == len(alone.tried())
+    told = [json.loads(each).get("outcome", {}).get("attempts", []) for each in alone.lines]
     assert calls["keys"] == 1 + sum(len(each.get("goals", [])) for attempts in told for each in attempts)
     assert calls["prepared"] > 0
     assert calls["again"] == 0
@@ -158,9 +176,9 @@ def test_a_budget_of_calls_is_kept_to(lean: Lean) -> None:
 
 
 @pytest.mark.parametrize(("cut", "sessions"), [(2, 1), (8, 1), (20, 1), (20, 2)])
-def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int, sessions: int) -> None:
-    team = TeamRules(ONE, ReservationRules(2, 2))
-    whole = searched(lean, SUM, PARTS, team)
+def test_a_search_that_was_interrupted_goes_on_where_it_was(
+    lean: Lean, by_two: Searched, cut: int, sessions: int
+) -> None:
     lines: list[str] = []
     stop = Event()
 
@@ -169,18 +187,18 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int
         if len(lines) == cut:
             stop.set()
 
-    wanted = TheoremTask(SUM, team, only(PARTS))
+    wanted = TheoremTask(SUM, TWO, only(PARTS))
     with pytest.raises(Interrupted):
         prove_theorem(wanted, lean, SearchFiles((), write), stop, sessions)
-    assert whole.lines[: len(lines)] == lines
+    assert by_two.lines[: len(lines)] == lines
     answered = sum(len(json.loads(each)["outcome"]["attempts"]) for each in lines if '"what":"tell"' in each)
     trace: list[str] = []
     found = prove_theorem(
         wanted, lean, SearchFiles([*lines], lines.append, lambda told: trace.append(trace_line(told)))
     )
-    assert [lines, trace, trace_of_journal(lines)] == [whole.lines, whole.trace, whole.trace]
-    assert found._replace(calls={}) == whole.found._replace(calls={})
-    assert found.calls["tactics"] == whole.found.calls["tactics"] - answered
+    assert [lines, trace, trace_of_journal(lines)] == [by_two.lines, by_two.trace, by_two.trace]
+    assert found._replace(calls={}) == by_two.found._replace(calls={})
+    assert found.calls["tactics"] == by_two.found.calls["tactics"] - answered
     assert found.calls["again"] or cut == 2
 
 
@@ -230,33 +248,32 @@ def unproved(run: Searched) -> dict[int, list[str]]:
     return found
 
 
-def test_a_journal_of_another_search_is_not_gone_on_with(lean: Lean) -> None:
-    lines = searched(lean, SUM, PARTS).lines
+def test_a_journal_of_another_search_is_not_gone_on_with(lean: Lean, alone: Searched) -> None:
     with pytest.raises(JournalDiffers, match="line 1"):
-        prove_theorem(TheoremTask(SUM, SearchRules(Budget(9)), only(PARTS)), lean, SearchFiles(lines))
+        prove_theorem(TheoremTask(SUM, SearchRules(Budget(9)), only(PARTS)), lean, SearchFiles(alone.lines))
 
 
-def test_one_agent_whom_nothing_hinders_proves_what_one_controller_does_by_the_same_way(lean: Lean) -> None:
-    one, team = searched(lean, SUM, PARTS), searched(lean, SUM, PARTS, TeamRules(ONE, ReservationRules(1, 1)))
-    assert team.trace == one.trace
-    assert team.found == one.found
+def test_one_agent_whom_nothing_hinders_proves_what_one_controller_does_by_the_same_way(
+    lean: Lean, alone: Searched
+) -> None:
+    team = searched(lean, SUM, PARTS, TeamRules(ONE, ReservationRules(1, 1)))
+    assert team.trace == alone.trace
+    assert team.found == alone.found
 
 
-def test_four_agents_prove_it_too_and_twice_in_the_same_bytes(lean: Lean) -> None:
-    team = TeamRules(ONE, ReservationRules(4, 2, UNOBSERVED))
-    first, second = (searched(lean, SUM, PARTS, team) for _ in range(2))
-    assert first.found.verified
-    assert [first.lines, first.trace] == [second.lines, second.trace]
+def test_four_agents_prove_it_too_and_twice_in_the_same_bytes(lean: Lean, by_four: Searched) -> None:
+    again = searched(lean, SUM, PARTS, FOUR)
+    assert by_four.found.verified
+    assert [again.lines, again.trace] == [by_four.lines, by_four.trace]
 
 
-def test_two_processes_at_once_write_in_virtual_time_what_one_does(lean: Lean) -> None:
+def test_two_processes_at_once_write_in_virtual_time_what_one_does(lean: Lean, by_four: Searched) -> None:
     with closing(lean.open(SUM)[0]), closing(lean.open(SUM)[0]):
-        team = TeamRules(ONE, ReservationRules(4, 2, UNOBSERVED))  # both processes are there from now on
-    one = searched(lean, SUM, PARTS, team)
+        pass  # both processes are there from now on
     for _ in range(9):
-        two = searched(lean, SUM, PARTS, team, VIRTUAL_TIME, 2)
-        assert [two.lines, two.trace] == [one.lines, one.trace]
-        assert [two.found.script, two.found.verified] == [one.found.script, True]
+        two = searched(lean, SUM, PARTS, FOUR, VIRTUAL_TIME, 2)
+        assert [two.lines, two.trace] == [by_four.lines, by_four.trace]
+        assert [two.found.script, two.found.verified] == [by_four.found.script, True]
         if two.found.calls["again"]:
             return  # in two; the first may have done it all before the other was there
     raise AssertionError("the second session is never asked anything")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from threading import Event, Thread
 from traceback import format_exception
 from typing import Any, NamedTuple
 
+import certifi
 import pytest
 from kit.answering import AnsweringServer, QuestionHandler, answering
 from kit.project import PATIENCE, Project
@@ -117,6 +119,16 @@ def test_an_answer_in_parts_is_its_text_without_the_thoughts(desk: CallContext, 
 def test_a_local_server_needs_no_key(desk: CallContext, server: Server) -> None:
     assert told(desk, server, key_env=None).text == "a thought"
     assert "Authorization" not in server.seen[0][1]
+
+
+def test_certificates_are_read_once_by_a_process(
+    desk: CallContext, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = shutil.copy(certifi.where(), tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", certificates)
+    told(desk, server)
+    os.unlink(certificates)
+    assert told(desk, server).text == "a thought"
 
 
 def test_a_package_that_lacks_what_it_needs_is_unavailable_with_how_to_get_it(

@@ -138,11 +138,11 @@ def test_doing_a_proof_once_more_is_outside_of_its_budget_and_no_part_of_its_tim
 
 
 def test_a_proof_that_is_found_when_the_budget_is_over_is_none(lean):
-    whole = Slow(lean, each=1.0, replay=1.0)
-    calls = micro.prove_goal(Goal("g", BRANCHING), 1000.0, whole, clock=whole.clock).metadata["calls"]
+    whole, goal = Slow(lean, each=1.0, replay=1.0), Goal("g", "∀ n : Nat, n < 2 ^ n")
+    calls = micro.prove_goal(goal, 1000.0, whole, clock=whole.clock).metadata["calls"]
     for budget, success in ((calls + 0.0, True), (calls - 0.5, False)):  # the last tactic begins in time in both
         slow = Slow(lean, each=1.0, replay=1.0)
-        result = micro.prove_goal(Goal("g", BRANCHING), budget, slow, clock=slow.clock)
+        result = micro.prove_goal(goal, budget, slow, clock=slow.clock)
         assert (result.success, result.error) == (success, "" if success else "timeout")
         assert (result.time_seconds, bool(result.tactics)) == (float(calls), success)
 

@@ -24,6 +24,7 @@ from pipeline.proof.records import SearchRecord, load_samples
 from pipeline.proof.report import results_page, results_record
 from pipeline.proof.search_stage import config_key, schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
+from pipeline.screens.feed import RunFeed
 from pipeline.store import noop
 from pipeline.store.ledger import Ledger
 from pipeline.store.receipts import Receipts, done_line
@@ -215,6 +216,30 @@ def test_a_proof_that_was_taken_back_is_open_again_while_it_is_searched(begun: P
     with chdir(begun.root), Ledger(targets(begun, "x")["prove"].params["limits"]["ledger"]) as ledger:
         ledger.refuse(GOALS[0].key, "lean", ("rfl",), "not verified: so").result()
     assert rows(seen(begun, "x", searching()), "goals")[0].status == "queued"
+
+
+def test_who_looks_at_a_search_that_stopped_does_not_move_it(begun: Project) -> None:
+    """SQLite gives its files an owner whenever they are opened, to be read as well; that is no change of the run."""
+    attempt(begun, GOALS[0], "micro", BEGUN + 2, "rfl")
+    with chdir(begun.root):
+        feed = RunFeed("x")
+        feed.now()
+        feed.poll()  # there may be an empty -wal now
+        last = feed.last
+        assert feed.poll() == {}
+        assert feed.last is last, "nothing was projected"
+
+
+def test_ledger_and_bank_are_read_once_for_the_details_of_all_goals(begun: Project) -> None:
+    attempt(begun, GOALS[0], "micro", BEGUN + 2, "rfl")
+    seen(begun, "x", searching())
+    seen(begun, "x", searching())
+    before = view._bank_attempts.cache_info()
+    assert [details(begun, "x", goal.id)["proof"]["title"] for goal in GOALS][1:] == ["No proof"] * 2
+    after = view._bank_attempts.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (0, 3)
+    attempt(begun, GOALS[1], "micro", BEGUN + 3, "rfl")
+    assert details(begun, "x", "b")["proof"]["title"] == "Proof, not yet checked", "it has changed"
 
 
 def test_a_bank_that_was_not_read_has_no_numbers(project: Project) -> None:

@@ -5,6 +5,7 @@ What is refused is refused; what is not does no harm; and no answer has a secret
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from kit.browsing import CHROMIUM
-from kit.project import PATIENCE, Project, environment
+from kit.project import COPPICE, PATIENCE, Project, environment
 from kit.serving import Served, blocks_of, request_bytes, served
 from kit.tree_runs import IDEAS, searched, small_search
 
@@ -313,6 +314,12 @@ def test_another_host_than_this_machine_needs_a_word_and_says_what_it_means(proj
     assert "nothing is encrypted" in said.err
 
 
+def test_without_anybody_to_read_the_link_nothing_is_served(project: Project) -> None:
+    words = ["sh", "-c", 'exec "$@" >&-', "sh", *COPPICE, "dashboard", "--port", "0"]
+    said = subprocess.run(words, cwd=project.root, env=environment({}), capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr) == (128 + signal.SIGPIPE, "")
+
+
 def test_without_the_extra_it_says_how_to_get_it(project: Project) -> None:
     lacking = "import sys; sys.modules['uvicorn'] = None"
     program = f"{lacking}; from pipeline.commands.main import main; sys.exit(main(['dashboard']))"
@@ -369,3 +376,20 @@ def test_the_link_opens_the_page_in_a_browser_and_from_there_a_run_is_steered(tm
         assert not server.ask("/api/runs").json()[0]["paused"]
     assert asked - {"about:blank"} == {server.base}
     assert said == []
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
+def test_the_theme_is_chosen_on_the_list_of_runs_as_well_and_kept_for_all_pages(server: Served) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{server.base}/runs#{server.link.partition('#')[2]}")
+        page.get_by_role("button", name="theme: auto").click()
+        page.get_by_role("button", name="theme: light").click()
+        page.get_by_role("button", name="theme: dark").wait_for()
+        assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+        page.get_by_role("link", name="x", exact=True).click()
+        page.locator("#theme").filter(has_text="theme: dark").wait_for()
+        browser.close()

@@ -92,6 +92,21 @@ def test_at_80_by_24_it_has_the_command_the_figures_what_runs_the_tree_the_log_a
     on_screen(Feed(going()), act)
 
 
+def test_what_has_no_place_in_the_table_is_told_of_the_selected_row_the_why_first() -> None:
+    async def act(seen: Seen) -> None:
+        assert " ── no room for p↓,…" in seen.pane("title")[0]
+        assert seen.pane("row") == ["why: the start"], "p is not known"
+        await seen.press("j", "j")
+        assert seen.pane("row") == ["why: reason 1 · p↓: 0.01"]
+        await seen.press("tab")
+        assert seen.pane("row") == [], "no table"
+        await seen.pilot.resize_terminal(80, 24)
+        await seen.press("escape")
+        assert seen.pane("row") == [], "all has its place"
+
+    on_screen(Feed(going()), act, width=34)
+
+
 def test_times_go_on_though_nothing_else_changes() -> None:
     times = [BEGIN + 6]
 

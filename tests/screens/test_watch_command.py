@@ -189,7 +189,7 @@ def test_a_show_on_a_page_comes_to_its_end_and_nothing_can_be_asked_of_the_run(p
         assert len([event for event in seen if event.name == "delta"]) >= 1
         assert projection["headline"].startswith("recorded, all of ")
         assert projection["command"] == "coppice replay x --show --speed 50 --from show.gz"
-        assert '"can":[]' in server.ask("/").text
+        assert '"can":' not in server.ask("/").text
         refusal = server.post("/api/runs/x/pause")
         assert (refusal.status_code, refusal.text) == (409, "a recording cannot be steered\n")
         assert server.ask("/api/runs/y").status_code == 404

@@ -355,6 +355,18 @@ def test_validation_that_finds_something_says_how_much_and_ends_with_1(begun: Pr
     assert "artifacts/d0.n0.i0.csv" in begun.read("runs/x/VALIDATION_REPORT.md")
 
 
+def test_validation_names_lines_of_the_log_that_are_no_events(standing: Project) -> None:
+    log = standing.root / "runs/x/events.jsonl"
+    content = log.read_bytes()
+    log.write_bytes(b'{"event": "build"}\n' + content + b'{"at": 1.5, "event": "never ended')
+    try:
+        assert tree(standing, "--validate-only", code=1).out == "runs/x/VALIDATION_REPORT.md: 1 problem\n"
+        assert "events.jsonl:1: is no event with" in standing.read("runs/x/VALIDATION_REPORT.md")
+    finally:
+        log.write_bytes(content)
+    assert tree(standing, "--validate-only").out.endswith(": 0 problems\n")
+
+
 @pytest.mark.parametrize("only", ["--report-only", "--validate-only"])
 def test_there_must_be_something_to_tell_of(search: Project, only: str) -> None:
     said = refused(search, "--tree-run-id", "x", only, *NEW)

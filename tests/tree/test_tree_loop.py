@@ -315,7 +315,7 @@ def test_what_is_said_of_a_coders_work_is_of_its_last_call_and_the_same_after_an
 
 def test_what_a_failed_program_left_is_kept_with_its_failure_or_asked_for_again_after_a_kill(project: Project) -> None:
     """Many files take a moment to be read; the kill comes as soon as anything of the call is kept."""
-    many = "mkdir -p many; n=0; while [ $n -lt 3000 ]; do echo $n > many/$n; n=$((n+1)); done; "
+    many = "mkdir -p many; n=0; while [ $n -lt 1000 ]; do echo $n > many/$n; n=$((n+1)); done; "
     search = looped(project, f"echo gain=12 > plus/a; {many}exit 3\n")
     search.spec(roles={**search.keys["roles"], "coder": agent("coder", partial="keep")})
     build, journal = project.popen("run"), search.root / "runs/x/.coppice/calls/d0.n0.i0.implement/calls.jsonl"

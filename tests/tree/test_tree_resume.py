@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 from kit.project import PATIENCE, Project
-from kit.searches import SWEEP, TESTED, Search, agent, by_config, files
+from kit.searches import SWEEP, TESTED, Search, agent, by_config, decided
 
 from pipeline.store.receipts import DONE, parse_line
 
@@ -24,8 +24,6 @@ IDEAS = {
     "6f": "gain=9",
 }
 WIDE = {"ideas_per_node": 3, "beam_width": 2, "max_depth": 2}
-DECIDED = ("depths/*/assigned.json", "depths/*/promoted.json", "nodes/**/*.json", "artifacts/*", "eval/*/summary.json")
-DECIDED += ("eval/*/candidate.json", "eval/*/sweep.json", "node_ideas/*/*.md")
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -33,22 +31,6 @@ def until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < last, "waited in vain"
         time.sleep(0.002)
-
-
-def decided(search: Search) -> dict[str, bytes]:
-    """All that a search decides.  Seconds are told beside it; they are different each time."""
-    found = {path: text for path, text in files(search.root / "runs/x", *DECIDED).items() if "cost" not in path}
-    return {
-        path: without_seconds(text) if path.startswith(("depths/", "nodes/")) else text for path, text in found.items()
-    }
-
-
-def without_seconds(text: bytes) -> bytes:
-    """The last of what an evaluation has spent: evaluations, USD, tokens, seconds."""
-    record = json.loads(text)
-    for amounts in record.get("spent", {}).values():
-        amounts[3] = "seconds"
-    return json.dumps(record, sort_keys=True).encode()
 
 
 def done(search: Search) -> set[str]:

@@ -25,6 +25,9 @@ pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
 PAGES = ROOT / "pipeline/views/pages"
 SOURCES = Sources((PAGES / SCRIPT).read_text(), (PAGES / STYLE).read_text())
 WIDTHS = (360, 1600)
+# A stream of events in the hands of a test.
+STREAM = """window.EventSource = class { constructor() { this.handlers = {}; window.source = this; }
+    addEventListener(name, handler) { this.handlers[name] = handler; } close() {} };"""
 
 
 class Shown:
@@ -124,6 +127,7 @@ def clean(text: str) -> str:
 
 
 def test_every_kind_of_block_is_drawn_with_all_its_words(shown: Shown, every: str) -> None:
+    shown.page.set_viewport_size({"width": WIDTHS[1], "height": 4000})  # what is below the window has no text yet
     text = shown.open(every).text("main")
     projection = as_json(every_kind()[0])
     for block in projection["blocks"]:
@@ -301,6 +305,34 @@ def test_rows_are_sifted_with_what_they_hang_on_and_sorted_with_what_is_missing_
     assert "No row is like that." in shown.text("[data-block=tree]")
 
 
+def test_a_table_is_drawn_as_the_address_says_also_when_that_is_changed_by_hand(shown: Shown, every: str) -> None:
+    shown.open(every, "#q.tree=i6&s.tree=failed&o.tree=2")
+    says = """[document.querySelector('[data-block=tree] input').value,
+        document.querySelectorAll('.chip[aria-pressed=true]').length,
+        document.querySelectorAll('[data-block=tree] th[aria-sort]').length]"""
+    assert shown.says(says) == ["i6", 1, 1]
+    shown.says("location.hash = '#'")
+    shown.is_so("document.querySelector('[data-block=tree] .count').innerText == '17 rows'")
+    assert shown.says(says) == ["", 0, 0]
+
+
+def test_of_a_long_table_a_thousand_rows_are_printed_and_how_many_are_left_is_said(shown: Shown) -> None:
+    html = html_of(MadeSearch(1100).projection())
+    shown.open(html).says("dispatchEvent(new Event('beforeprint'))")
+    assert shown.says("document.querySelectorAll('[data-block=tree] tr[data-at]').length") == 1000
+    assert re.search(r"The first 1000 of 1,\d+ rows are printed", shown.text("[data-block=tree]"))
+    shown.says("dispatchEvent(new Event('afterprint'))")
+    assert "printed" not in shown.text("[data-block=tree]")
+
+
+def test_a_line_that_was_broken_within_a_sentence_is_one_and_a_list_stays_a_list(shown: Shown) -> None:
+    text = f"{'word ' * 18}end\ngoes on.\n- {'one ' * 20}item\n- another\nshort\nline"
+    block = {"is": "text", "name": "x", "title": "x", "text": text}
+    shown.open(report_document(SOURCES, {**as_json(every_kind()[0]), "blocks": [block]}, []).html)
+    seen = shown.says("document.querySelector('.card .prose p').textContent.split('\\n').map((each) => each.slice(-9))")
+    assert seen == [" goes on.", " one item", "- another", "short", "line"]
+
+
 # --- Keys.
 
 
@@ -326,7 +358,11 @@ def test_all_of_it_works_by_keyboard(shown: Shown, made: str, search: MadeSearch
     shown.page.keyboard.type("d1.n2")
     shown.is_so("document.querySelector('.count').innerText.startsWith('9 of 338')")
     shown.press("Escape", "?")
-    assert "next row" in shown.text("dialog")
+    names, keys = (
+        shown.says(f"[...document.querySelectorAll('dialog {tag}')].map(e => e.innerText)") for tag in ("dd", "kbd")
+    )
+    assert names[:2] == ["next row", "row before"]
+    assert {"j", "↓", "Enter", "1 … 9", "0", "Esc"} <= {*keys}
     shown.press("Escape", "2")
     assert shown.says("[...document.querySelectorAll('#blocks .card')].map(each => each.dataset.block)") == ["stair"]
     shown.press("Escape")
@@ -346,7 +382,7 @@ def test_the_theme_is_that_of_the_system_until_one_is_chosen_which_is_kept(shown
 
 def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Shown) -> None:
     """The server answers from memory.  Its stream ends and cannot be had again; what changed then is asked for."""
-    start = as_json(MadeSearch(40, state="live").projection())
+    start = as_json(MadeSearch(40, state="live").projection()) | {"can": ["pause", "idea"]}
     later = json.loads(json.dumps(start))
     rows = later["blocks"][0]["rows"]
     rows[1] |= {"status": "refused"}
@@ -372,7 +408,7 @@ def test_a_page_follows_a_run_by_events_and_where_they_end_by_asking(shown: Show
         elif path == f"{base}/items/d0.n0.i1":
             route.fulfill(json=as_json(MadeSearch(1).details("d0.n0.i1")))
         else:
-            html = live_document(SOURCES, start, base, ["pause", "idea"])
+            html = live_document(SOURCES, start, base)
             route.fulfill(body=html, content_type="text/html")
 
     shown.page.route("**/*", answer)
@@ -400,11 +436,9 @@ def test_blocks_that_are_not_drawn_yet_when_a_projection_comes_are_drawn_all_the
             looker.disconnect();
             window.source.handlers.projection({ data: JSON.stringify(window.start), lastEventId: '1' });
         } }).observe(document.body, { childList: true, subtree: true });
-    });
-    window.EventSource = class { constructor() { this.handlers = {}; window.source = this; }
-        addEventListener(name, handler) { this.handlers[name] = handler; } close() {} };"""
+    });"""
     shown.address = "http://127.0.0.1:9/"
-    shown.page.add_init_script(f"window.start = {json.dumps(start)}; {program}")
+    shown.page.add_init_script(f"window.start = {json.dumps(start)}; {program} {STREAM}")
     html = live_document(SOURCES, start, "/api/runs/made")
     shown.page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
     shown.page.goto(shown.address)
@@ -412,15 +446,35 @@ def test_blocks_that_are_not_drawn_yet_when_a_projection_comes_are_drawn_all_the
     shown.is_so("document.documentElement.dataset.ready")
 
 
+def test_what_comes_meanwhile_takes_nobody_from_the_button_where_the_keyboard_is(shown: Shown) -> None:
+    start = as_json(MadeSearch(40, state="live").projection())
+    status = next(row["status"] for row in start["blocks"][0]["rows"] if row["item"])
+    shown.address = "http://127.0.0.1:9/"
+    shown.page.add_init_script(STREAM)
+    html = live_document(SOURCES, start, "/api/runs/made")
+    shown.page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
+    shown.page.goto(shown.address)
+    shown.is_so("document.documentElement.dataset.ready")
+    for number, button in enumerate(("#theme", f".chip[data-status={status}]", "#top [aria-label^=Copy]")):
+        shown.page.focus(button)
+        later = json.loads(json.dumps({**start, "headline": f"later {number}"}))
+        later["blocks"][0]["rows"][1]["cells"][0] = f"other {number}"
+        event = {"data": json.dumps(delta(start, later)), "lastEventId": str(number)}
+        shown.says(f"source.handlers.delta({json.dumps(event)})")
+        shown.is_so(f"document.querySelector('#blocks').innerText.includes('other {number}')")
+        assert shown.text(".headline") == f"later {number}"
+        assert shown.says(f"document.activeElement == document.querySelector('{button}')")
+
+
 def test_a_server_that_is_gone_is_not_called_live_and_a_dialog_says_itself_what_is_refused(shown: Shown) -> None:
-    start, base = as_json(MadeSearch(3, state="live").projection()), "/api/runs/made"
+    start, base = as_json(MadeSearch(3, state="live").projection()) | {"can": ["pause", "idea"]}, "/api/runs/made"
     shown.address = "http://127.0.0.1:9/"
 
     def answer(route: Any) -> None:
         if "/api/" in route.request.url:
             route.fulfill(status=409, body="no slot is free")
         else:
-            html = live_document(SOURCES, start, base, ["pause", "idea"], "/runs")
+            html = live_document(SOURCES, start, base, "/runs")
             route.fulfill(body=html, content_type="text/html")
 
     shown.page.route("**/*", answer)

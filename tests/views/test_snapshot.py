@@ -1,14 +1,15 @@
 """A run as lines of text: what fits is shown whole, what does not is said, and nothing in it moves a cursor."""
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import nan
+from time import process_time
 
 import pytest
 from kit.watching import HOSTILE, empty, going, heat, hostile, huge, json_of
 
 from pipeline.core.projection import Code, Column, Figure, Json, Projection, Row, Table, as_json
-from pipeline.views.lines import cell_text, cut_text, text_width, wrap_text
+from pipeline.views.lines import cell_text, cut_text, folded_line, text_width, wrap_text
 from pipeline.views.snapshot import block_lines, snapshot
 
 RUNS: dict[str, Callable[[], Projection]] = {"going": going, "empty": empty, "huge": huge, "hostile": hostile}
@@ -194,3 +195,16 @@ def test_a_text_is_cut_by_the_columns_it_takes(width: int, cut: str) -> None:
 def test_words_are_wrapped_and_one_that_is_too_long_is_broken() -> None:
     assert wrap_text("ab cd\n\nabcdefgh i", 4) == ["ab", "cd", "", "abcd", "efgh", "i"]
     assert wrap_text("  ", 4) == []
+
+
+@pytest.mark.parametrize("parts_of", [wrap_text, folded_line])
+def test_a_text_of_wide_letters_costs_by_its_length_and_nothing_of_it_is_lost(
+    parts_of: Callable[[str, int], Iterable[str]],
+) -> None:
+    def seconds(length: int) -> float:
+        text, began = "漢" * length, process_time()
+        assert "".join(part.strip() for part in parts_of(text, 80)) == text
+        return process_time() - began
+
+    few, many = (min(seconds(length) for _ in range(3)) for length in (5_000, 40_000))
+    assert many < 20 * few, "8 by the length; 64 by its square"

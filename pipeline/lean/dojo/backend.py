@@ -39,7 +39,7 @@ from pipeline.lean.model import (
 from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
 from pipeline.lean.toolchain import cache
 from pipeline.machine.failures import FROM_OUTSIDE, signal_of
-from pipeline.machine.process import Exit
+from pipeline.machine.process import Exit, install_command
 from pipeline.tactics.script import as_block
 
 START = 600.0  # seconds until the first goal is there: a large library is read before
@@ -54,8 +54,8 @@ UNFINISHED = {
     ProofGivenUp: LeanError("the proof was given up", "sorry"),
 }
 
-PACKAGE = "lean_dojo"
-INSTALL = "pip install 'coppice[leandojo]', with Python 3.11 or 3.12: for 3.13 there is none"
+PACKAGE, EXTRA = "lean_dojo", "leandojo"
+PYTHONS = "with Python 3.11 or 3.12: for 3.13 there is none"
 BUILD = 6 * 3600.0  # seconds that `lake build` may take
 BUILT_MARK, CACHE = "built", "cache"
 # Of both Lake takes the first.  What makes LeanDojo's REPL a part of the project:
@@ -209,7 +209,7 @@ class DojoProject(NamedTuple):
 def package_folder() -> Path:
     found = find_spec(PACKAGE)
     if found is None or not found.submodule_search_locations:
-        raise LeanStartError(f"the backend leandojo needs the package lean-dojo: {INSTALL}")
+        raise LeanStartError(f"the backend leandojo needs the package lean-dojo: {install_command(EXTRA)}, {PYTHONS}")
     return Path(found.submodule_search_locations[0])
 
 

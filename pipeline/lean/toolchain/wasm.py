@@ -121,6 +121,8 @@ REPLACEMENTS = (
         SYMBOL + "newSymIndex=Object.keys(lib.exports).indexOf(symbol);if(newSymIndex==-1||lib.exports[symbol].stub){",
         "var place=hostSymbol(symbol);if(place)return place;" + SYMBOL + "{",
     ),
+    # one thread is made before it is asked for, others when they are: each costs a fifteenth of a start
+    ("var pthreadPoolSize=4;", "var pthreadPoolSize=1;"),
     # Lean recurses deeply
     (
         '{workerData:"em-pthread",name:"em-pthread"}',
@@ -141,6 +143,10 @@ REPLACEMENTS = (
         "catch(ex){hostLastWords(ex);__emscripten_thread_crashed();throw ex}",
     ),
 )
+
+# Most processes live for seconds.  Of the 147,000 functions one validates those that it calls, and compiles again, for
+# speed, those that it uses ten times as much as is usual: that took a third of all its time.
+V8_FLAGS = ("--wasm-lazy-validation", "--wasm-tiering-budget=150000000")
 
 # Functions of lean.js, and what they do first.
 PROLOGUES = (
@@ -239,7 +245,7 @@ class Toolchain:
 
     @property
     def lean(self) -> tuple[str, ...]:
-        return (str(node_program()), str(self.folder / "lean.js"))
+        return (str(node_program()), *V8_FLAGS, str(self.folder / "lean.js"))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.core.projection import Block as ViewBlock
 from pipeline.core.projection import Column, Picture, Row, Table, Text
-from pipeline.core.text import plural
+from pipeline.core.text import BLANK, plural
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import COSTS, OUTCOMES, Estimate
 from pipeline.mcts.search.agents import Block, ReservationRules
@@ -30,7 +30,6 @@ Comparison = Mapping[str, Any]
 Write = Callable[[float], str]
 Head = Sequence[Column | str]
 
-NONE = "-"
 MOST_LISTED = 20  # goals in a list; all are in comparison.json
 SEEDLESS = "With one seed nothing is known of what another would give: there are no intervals."
 INTERVALS = (
@@ -90,7 +89,7 @@ def _table(name: str, title: str, sentence: str, head: Head, rows: Iterable[Sequ
 def _about_section(comparison: Comparison) -> Iterator[ViewBlock]:
     spent = ", ".join(f"{number} {what}" for what, number in comparison["budget"].items() if number is not None)
     seeds = ", ".join(map(str, comparison["seeds"]))
-    said = [f"Each search may spend {spent}; seeds: {seeds or NONE}.", "Only proofs that held when checked count."]
+    said = [f"Each search may spend {spent}; seeds: {seeds or BLANK}.", "Only proofs that held when checked count."]
     said.append(SEEDLESS if len(comparison["seeds"]) == 1 else INTERVALS)
     lean = comparison["lean"]
     origin = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
@@ -155,7 +154,7 @@ def _goal_list(solved: Sequence[Mapping[str, Any]]) -> str:
         seeds.setdefault(each["goal"], []).append(str(each["seed"]))
     listed = [f"{goal} (seed {', '.join(some)})" for goal, some in seeds.items()]
     more = [f"and {len(listed) - MOST_LISTED} more in comparison.json"] if len(listed) > MOST_LISTED else []
-    return "; ".join([*listed[:MOST_LISTED], *more]) or NONE
+    return "; ".join([*listed[:MOST_LISTED], *more]) or BLANK
 
 
 def _within_section(comparison: Comparison) -> Iterator[ViewBlock]:
@@ -188,7 +187,7 @@ def _effort_section(comparison: Comparison) -> Iterator[ViewBlock]:
     for name, each in comparison["scenarios"].items():
         cells = [name]
         for proofs in (each["to_proof"][what] for what in COSTS):
-            median = NONE if proofs["median"] is None else format_amount(proofs["median"])
+            median = BLANK if proofs["median"] is None else format_amount(proofs["median"])
             cells += [median, _cell(comparison, proofs["mean"], format_amount)]
         others = (*(each["spent"][what] for what in COSTS), each["calls_per_proof"])
         rows.append([*cells, *(_cell(comparison, estimate, format_amount) for estimate in others)])
@@ -327,7 +326,7 @@ def format_ratio(number: float) -> str:
 def estimate_parts(estimate: Estimate, write: Write, seeds: int) -> tuple[str, str]:
     """The mean, and in brackets how far to trust it: one that lacks some of the seeds says so."""
     if estimate["mean"] is None:
-        return NONE, ""
+        return BLANK, ""
     interval = "one seed"
     if ends := interval_ends(estimate):
         interval = "all seeds alike" if estimate["same"] else " to ".join(map(write, ends))

@@ -93,6 +93,10 @@ class MctsSpec(NamedTuple):
     def refusal(self) -> str:
         return ""
 
+    @property
+    def engine(self) -> Mapping[str, Any]:
+        return {}  # its sessions of Lean are on this machine
+
 
 def _defaults(rules: Any, keys: Mapping[str, str]) -> dict[str, Any]:
     return {key: rules._field_defaults.get(field) for key, field in keys.items()}

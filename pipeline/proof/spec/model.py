@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.lean.model import LeanKeys
 from pipeline.spec_fields import StorePlace
@@ -78,3 +78,7 @@ class ProofSpec(NamedTuple):
     @property
     def refusal(self) -> str:
         return ""
+
+    @property
+    def engine(self) -> Mapping[str, Any]:
+        return {}  # its sessions of Lean are on this machine

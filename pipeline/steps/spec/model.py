@@ -74,6 +74,7 @@ class StepsSpec(NamedTuple):
     store: StorePlace | None
     max_targets: int
     at_once: int = 1  # as many as there are CPUs, or as `-n` says
+    engine: Mapping[str, Any] = {}
 
     @property
     def sources(self) -> Mapping[str, int]:

@@ -10,10 +10,9 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from pipeline.core.projection import Moment
-from pipeline.core.text import plural
+from pipeline.core.text import BLANK, plural
 from pipeline.tree.report.happenings import REQUESTED, standing_text, verdict_word
 from pipeline.tree.report.markdown import (
-    BLANK,
     clip_text,
     format_chance,
     format_change,

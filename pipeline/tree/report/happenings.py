@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.projection import Moment
-from pipeline.core.text import duration, join_names, plural
+from pipeline.core.text import BLANK, duration, join_names, plural
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED, RETRIED
 from pipeline.tree.report.markdown import (
-    BLANK,
     clip_text,
     format_chance,
     format_change,
@@ -112,8 +111,8 @@ def standing_text(events: Sequence[Event], running: Collection[str], moment: Mom
 
     Whether it is paused is told by the moment: events have a request only once a build has heeded it."""
     is_building, paused = moment.is_building, f"since {time_text(_time(moment.pause))}" if moment.pause else ""
-    builds = [event["event"] for event in events if event.get("event") in (EVENT_BUILD, EVENT_BUILD_ENDED)]
-    if builds[-1:] == [EVENT_BUILD] and not is_building:
+    build, end = last_build_events(events)
+    if build and not end and not is_building:
         killed = "**Not at its end**: no build of it runs, the last one was killed"
         return f"{killed}; **paused** {paused}" if paused else killed
     if paused:
@@ -123,18 +122,24 @@ def standing_text(events: Sequence[Event], running: Collection[str], moment: Mom
         first = min(out, key=lambda span: span.since)
         tried = f"next try at {time_text(max(span.next_try for span in out))}"
         return f"**Waits** since {time_text(first.since)} for {_what(first.kind)}, {tried}"
-    goes_on = is_building and builds[-1:] != [EVENT_BUILD_ENDED]
-    return "**Still going on**" if goes_on else "**Not at its end**: no build of it runs"
+    return "**Still going on**" if is_building and not end else "**Not at its end**: no build of it runs"
 
 
-def last_build(events: Sequence[Event]) -> tuple[Event | None, Event | None]:
-    """The last build of which the events tell, and its end; None for one that has none."""
+def last_build_events(events: Sequence[Event]) -> tuple[Event | None, Event | None]:
+    """The beginning and the end of the last build; None for what no event tells."""
+    end = None
     for event in reversed(events):
         if event.get("event") == EVENT_BUILD:
-            return event, None
+            return event, end
         if event.get("event") == EVENT_BUILD_ENDED:
-            return event, event
-    return None, None
+            end = end or event
+    return None, end
+
+
+def pause_request(events: Sequence[Event]) -> Event | None:
+    """The request to pause that holds, if there is one."""
+    last = next((event for event in reversed(events) if event.get("event") in (PAUSED, RESUMED)), None)
+    return last if last and last["event"] == PAUSED else None
 
 
 def waiting_slots(events: Sequence[Event]) -> frozenset[str]:

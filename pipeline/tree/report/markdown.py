@@ -10,9 +10,8 @@ from collections.abc import Iterable, Sequence
 from math import floor, log10
 from unicodedata import combining, east_asian_width
 
-from pipeline.core.text import one_line, plain_text, plural, visible_text
+from pipeline.core.text import BLANK, one_line, plain_text, plural, visible_text
 
-BLANK = "-"
 # Columns of a page, and the least of a column that is clipped.
 WIDTH, LEAST_WIDTH = 120, 10
 

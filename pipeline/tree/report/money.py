@@ -15,12 +15,12 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from pipeline.core.outcome import OUTAGE_WORDS
-from pipeline.core.text import join_names, plural
+from pipeline.core.text import BLANK, join_names, plural
 from pipeline.models.calls import ASKED_FILE, CALLS_FILE, DamagedCall, journals, parse_call, unended_calls
 from pipeline.models.contract import UNKNOWN, Usage
 from pipeline.store.files import open_plain, whole_lines
 from pipeline.store.noop import folder
-from pipeline.tree.report.markdown import BLANK, format_money, format_number, markdown_table
+from pipeline.tree.report.markdown import format_money, format_number, markdown_table
 from pipeline.tree.rules.positions import NO_SLOT, EvalSlot, RunLayout, find_slot
 from pipeline.trust.series import round_significant
 

@@ -13,12 +13,12 @@ from pipeline.core.freshness import FailureRecord
 from pipeline.core.graph import Target
 from pipeline.core.outcome import OUTAGE_WORDS
 from pipeline.core.projection import Column, Moment, Row, Table
-from pipeline.core.text import plural
+from pipeline.core.text import BLANK, plural
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.figures import Manifest, idea_status
 from pipeline.tree.report.happenings import MOST_WHY, wait_rows
 from pipeline.tree.report.live import event_fault
-from pipeline.tree.report.markdown import BLANK, clip_text, markdown_table, table_cell
+from pipeline.tree.report.markdown import clip_text, markdown_table, table_cell
 from pipeline.tree.rules.beam import FAILED
 from pipeline.tree.rules.positions import BY_HAND, EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.run.records import EVENT_FAILED, load_if_intact

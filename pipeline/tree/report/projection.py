@@ -29,7 +29,7 @@ from pipeline.core.projection import (
     Table,
     Text,
 )
-from pipeline.core.text import duration, join_names, plural
+from pipeline.core.text import BLANK, duration, join_names, plural
 from pipeline.tree.report.figures import (
     DRY_RUN,
     GIVEN_NOTE,
@@ -57,8 +57,8 @@ from pipeline.tree.report.figures import (
     status_counts,
     too_good,
 )
-from pipeline.tree.report.happenings import folded_events, last_build, standing_text, waiting_slots
-from pipeline.tree.report.markdown import BLANK, clip_text, format_change, format_money, format_number
+from pipeline.tree.report.happenings import folded_events, last_build_events, standing_text, waiting_slots
+from pipeline.tree.report.markdown import clip_text, format_change, format_money, format_number
 from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_remarks, budget_rows
 from pipeline.tree.report.obstacles import (
     NO_OBSTACLES,
@@ -107,14 +107,13 @@ def projection_of(manifest: Manifest, moment: Moment, obstacles: SearchObstacles
 def run_state(manifest: Manifest, moment: Moment, obstacles: SearchObstacles = NO_OBSTACLES) -> RunState:
     """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
     run, events, reason = manifest["tree_run_id"], manifest["events"], manifest["state"]["stop_reason"]
-    build, end = last_build(events)
+    build, end = last_build_events(events)
     last = max((event["at"] for event in events), default=None)
     heard = max(last or 0.0, moment.heard or 0.0)
     if moment.is_building and not moment.pause:
         running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
-        return RunState(
-            LIVE, standing_text(events, running, moment).replace("**", ""), build["at"] if build and not end else None
-        )
+        standing = standing_text(events, running, moment).replace("**", "")
+        return RunState(LIVE, standing, build["at"] if build and not end else None)
     if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
         return RunState(EMPTY, RUN_STATES[EMPTY])
     goes_on = f"`coppice {run}` goes on where it was"
@@ -165,7 +164,9 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     note = "no limit" if config["budget"]["usd"] is None else "nobody knows what is left" if left is None else ""
     note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
     note += f"; {money['recalled_usd']:.12g} USD recalled, not paid here" if money["recalled_usd"] else ""
-    yield Figure("spent", format_money(money["usd"], money["unknown_calls"]), finite(money["usd"]), note=note)
+    was_asked = money["calls"] or money["usd"] or money["unknown_calls"]
+    text = format_money(money["usd"], money["unknown_calls"]) if was_asked else BLANK
+    yield Figure("spent", text, finite(money["usd"]) if was_asked else None, note=note)
     seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
     goes_on = moment.is_building and seconds is not None
     since = round(moment.now - seconds, 3) if goes_on and seconds is not None else None

@@ -16,11 +16,11 @@ from pipeline.git.commits import CommitFacts, commit_facts, worktree_changes, wo
 from pipeline.git.objects import pinned_commits
 from pipeline.git.repository import run_repository
 from pipeline.git.worktrees import Worktrees
-from pipeline.store.files import file_sha256
+from pipeline.store.files import file_sha256, open_plain, whole_lines
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, SUMMARY, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
-from pipeline.tree.run.records import read_events
+from pipeline.tree.run.records import event_of, read_events
 from pipeline.tree.run.seal import HOLDOUT_REF
 from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG, shape_of, waves_of
 
@@ -51,6 +51,17 @@ Fault = tuple[str, str, str]
 
 def check_of(name: str, looked_at: int, faults: Iterable[Fault]) -> Check:
     return Check(name, looked_at, tuple(Problem(*fault) for fault in faults))
+
+
+def check_events(path: str) -> Check:
+    """Check that each line of the log of events is one: what is none counts nowhere."""
+    lines: list[bytes] = []
+    if os.path.exists(path):
+        with open_plain(path) as file:
+            lines += whole_lines(file)
+    numbers = [number for number, line in enumerate(lines, 1) if not event_of(line)]
+    what, remedy = "is no event with `at` and `event`, and passed over", "remove the line"
+    return check_of("lines of the log of events", len(lines), ((f"{path}:{n}", what, remedy) for n in numbers))
 
 
 # Where, what is found, what is expected, words for the expected one.

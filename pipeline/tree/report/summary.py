@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipeline.core.projection import Moment
-from pipeline.core.text import join_names, plural
+from pipeline.core.text import BLANK, join_names, plural
 from pipeline.tree.report.figures import (
     BUILDING,
     IDEA_WIDTH,
@@ -32,7 +32,6 @@ from pipeline.tree.report.figures import (
 )
 from pipeline.tree.report.happenings import MOST_WHY, failure_lines, happening_lines
 from pipeline.tree.report.markdown import (
-    BLANK,
     clip_text,
     format_chance,
     format_number,

@@ -183,8 +183,11 @@ class Validation(NamedTuple):
         return tuple(problem for each in self.checks for problem in each.problems)
 
 
-def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = None) -> Validation:
-    """Validate a run; `stored`: the content of manifest.json, to compare with the records."""
+def validate_run(
+    run: str, config: Mapping[str, Any], stored: Record | None = None, events: str | None = None
+) -> Validation:
+    """Validate a run.  Of what no target has: `stored`, the content of manifest.json, is compared with the records;
+    `events` is the path of their log."""
     outputs, lacking = storage.recorded_outputs(run, config)
     whole = storage.check_files(run, outputs, lacking)
     unreliable = frozenset(problem.path for problem in whole.problems)
@@ -197,6 +200,8 @@ def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = No
         check_decisions(run, config, unreliable),
         *(check_consistency(manifest) if all_known else [NOT_LOOKED_AT]),
     ]
+    if events is not None:
+        checks.append(storage.check_events(events))
     if stored is not None:
         checks.append(_check_stored(RunLayout(run).of_run(MANIFEST), stored, manifest))
     return Validation(run, tuple(checks))

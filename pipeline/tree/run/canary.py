@@ -131,7 +131,8 @@ def first_change(whole: DecisionTable, part: DecisionTable, tolerance: float) ->
     """The first difference between decisions with all data and with a part of it, in words; empty if there is none."""
     if whole.header != part.header:
         return f"columns {_cell_text(','.join(whole.header))} -> {_cell_text(','.join(part.header))}"
-    changes = (_row_change(whole, old, new, tolerance) for old, new in zip_longest(whole.rows, part.rows))
+    rows = zip_longest(whole.rows, part.rows)
+    changes = (_row_change(whole, old, new, tolerance) for old, new in rows if old != new)
     return next(filter(None, changes), "")
 
 

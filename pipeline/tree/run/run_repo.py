@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from pipeline.core.graph import Target
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import Candidate, restore_commit, worktree_head
 from pipeline.git.objects import has_commit, pin, pinned_commits, unpin
 from pipeline.git.repository import ROOT as ROOT_REF
-from pipeline.git.repository import reopen_repository, restore_setup, run_repository
+from pipeline.git.repository import prepare_repository, reopen_repository, restore_setup, run_repository
 from pipeline.git.worktrees import Worktree, Worktrees, lending_folder
 from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import (
@@ -28,6 +29,7 @@ from pipeline.tree.rules.positions import (
     NodePlace,
     RunLayout,
     parse_position,
+    position,
 )
 from pipeline.tree.run.records import Record, from_json, load, load_as
 from pipeline.tree.run.seal import HOLDOUT_REF
@@ -98,6 +100,21 @@ class RunRepo:
                 self.candidates.release(name)
             else:
                 self.candidates.remove(name)
+
+
+def code_records(target: Target) -> list[str]:
+    """The records that say where the code of a target is."""
+    at, where = RunLayout(target.run), position(target.name)
+    node = where if isinstance(where, NodePlace) else where.place
+    found = [at.of_run("root.json"), *([] if node == ROOT else [at.of_node(node, "code.json")])]
+    own = ("candidate.json", "change.patch") if isinstance(where, EvalSlot) else ()
+    return [*found, *(at.of_eval(where, name) for name in own if isinstance(where, EvalSlot))]
+
+
+def settle_code(target: Target, project: str) -> None:
+    """Make a repository of the run here, which borrows from that of the project."""
+    repo = prepare_repository(target.run, f"{project}/runs/{target.run}/repo.git/objects")
+    pin(repo, target.run, ROOT_REF, load(RunLayout(target.run).of_run("root.json"))["commit"])
 
 
 def lender_of(run: str) -> str:

@@ -252,6 +252,7 @@ class TreeSpec(NamedTuple):
     keep: KeepKeys
     dry_run: bool
     store: StorePlace | None
+    engine: Mapping[str, Any] = {}
     checks: tuple[CheckCommand, ...] = ()
     protect: ProtectKeys = ProtectKeys()
     cascade: Cascade | None = None

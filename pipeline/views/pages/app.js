@@ -51,10 +51,12 @@ keys      all by keyboard */
   const hidden = (words) => node("span", { class: "unseen" }, words);
   const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
+  const BLANK = "-"; // of a cell, what is missing; as in `core/text`
+
   /** A time as the projection's own texts have it, whatever the clock of this machine says. */
   function timeText(seconds) {
     const at = new Date(seconds * 1000);
-    return Number.isNaN(at.getTime()) ? "-" : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+    return Number.isNaN(at.getTime()) ? BLANK : `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
   }
 
   /** Seconds as the projection's own texts have them. */
@@ -77,6 +79,14 @@ keys      all by keyboard */
     for (const each of document.querySelectorAll("[data-until]")) each.textContent = untilText(Number(each.dataset.until));
   }
 
+  /** Draw what stands in a box anew; where the keyboard is, it stays, on the button of the same words. */
+  function keepFocus(box, draw) {
+    const wordsOf = (each) => each.id || each.dataset.status || each.title || each.getAttribute("aria-label") || each.textContent;
+    const old = box.contains(document.activeElement) ? wordsOf(document.activeElement) : null;
+    draw();
+    if (old) [...box.querySelectorAll("a, button")].find((each) => wordsOf(each) === old)?.focus({ preventScroll: true });
+  }
+
   /** Say something to whoever listens instead of looking. */
   function say(words) {
     byId("said").textContent = visible(words);
@@ -96,14 +106,14 @@ keys      all by keyboard */
 
   // Base85 as of RFC 1924, but for the three letters that mean something in HTML.
   const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%.()*+-;,=:?@^_`{|}~";
-  const worth = new Map([...LETTERS].map((letter, at) => [letter, at]));
+  const WORTHS = Array.from({ length: 128 }, (_, code) => LETTERS.indexOf(String.fromCharCode(code)));
 
   /** The bytes that letters stand for, four for five; the last few letters stand for one byte less than they are. */
   function bytesOf(text) {
     const bytes = new DataView(new ArrayBuffer(Math.ceil(text.length / 5) * 4));
     for (let at = 0; at < text.length; at += 5) {
       let number = 0;
-      for (let place = at; place < at + 5; place++) number = number * 85 + (worth.get(text[place]) ?? 84);
+      for (let next = at; next < at + 5; next++) number = number * 85 + (WORTHS[text.charCodeAt(next)] ?? 84);
       bytes.setUint32((at / 5) * 4, number);
     }
     return new Uint8Array(bytes.buffer, 0, Math.floor((text.length * 4) / 5));
@@ -184,9 +194,7 @@ keys      all by keyboard */
 
   /** How a table is looked at: what is searched for in it, sorted, folded, and where one stands. */
   function sightOf(name) {
-    if (!place.tables.has(name)) {
-      place.tables.set(name, newSight());
-    }
+    if (!place.tables.has(name)) place.tables.set(name, newSight());
     return place.tables.get(name);
   }
 
@@ -227,14 +235,29 @@ keys      all by keyboard */
 
   function isWide(block) {
     if (block.is === "heat") return block.columns.length > ROOMY;
+    if (block.is === "code") return true;
     if (block.is !== "table") return false;
-    const longest = (at, least) => block.rows.reduce((most, row) => Math.max(most, (row.cells[at] || "").length), least);
-    const columns = block.columns.map(({ title }, at) => Math.min(56, longest(at, title.length) + 3));
+    const lengths = longestCells(block);
+    const columns = block.columns.map(({ title }, at) => Math.min(56, Math.max(title.length, lengths[at]) + 3));
     return block.rows.some((row) => row.depth) || columns.reduce((sum, each) => sum + each, 0) > WIDE;
   }
 
+  const lengthsOf = new WeakMap(); // by the rows of a table, which are never changed
+
+  /** The letters of the longest cell of each column. */
+  function longestCells({ columns, rows }) {
+    if (!lengthsOf.has(rows)) {
+      const longest = (at) => rows.reduce((most, { cells }) => Math.max(most, (cells[at] || "").length), 0);
+      lengthsOf.set(rows, columns.map((_, at) => longest(at)));
+    }
+    return lengthsOf.get(rows);
+  }
+
+  const BROKEN = /(\S[^\n]{70,})\n(?=[a-z(])/g; // a line that was long, and goes on within a sentence
+
   function drawText(block) {
-    return node("div", { class: "prose" }, block.text.split(/\n{2,}/).map((each) => node("p", {}, each)));
+    const paragraphs = block.text.replace(BROKEN, "$1 ").split(/\n{2,}/);
+    return node("div", { class: "prose" }, paragraphs.map((each) => node("p", {}, each)));
   }
 
   function itemLink(item, words, more = {}) {
@@ -264,22 +287,23 @@ keys      all by keyboard */
   );
   const TIPS = /^marker-(start|end)$/; // of an arrow, which stand in the picture itself
 
-  function copyDrawn(from) {
-    const made = document.createElementNS(SVG, from.localName);
-    for (const { name, value } of from.attributes) {
-      if (LOOKS.has(name) || (TIPS.test(name) && value === "url(#tip)")) made.setAttribute(name, value);
+  /** Take out of a picture, before it is part of the page, whatever pictures of ours do not have. */
+  function sift(element) {
+    for (const name of element.getAttributeNames()) {
+      const isTip = TIPS.test(name) && element.getAttribute(name) === "url(#tip)";
+      if (!LOOKS.has(name) && !isTip) element.removeAttribute(name);
     }
-    for (const child of from.childNodes) {
-      if (child.nodeType === Node.TEXT_NODE) made.append(visible(child.data));
-      else if (child.namespaceURI === SVG && DRAWN.has(child.localName)) made.append(copyDrawn(child));
+    for (const child of [...element.childNodes]) {
+      if (child.nodeType === Node.TEXT_NODE) child.data = visible(child.data);
+      else if (child.namespaceURI === SVG && DRAWN.has(child.localName)) sift(child);
+      else child.remove();
     }
-    return made;
   }
 
   function drawPicture(block) {
-    const parsed = new DOMParser().parseFromString(block.svg, "text/html").querySelector("svg");
-    if (!parsed) return node("p", { class: "empty" }, "There is no picture.");
-    const picture = copyDrawn(parsed);
+    const picture = new DOMParser().parseFromString(block.svg, "text/html").querySelector("svg");
+    if (!picture) return node("p", { class: "empty" }, "There is no picture.");
+    sift(picture);
     picture.addEventListener("click", (event) => {
       const mark = event.target.closest("[data-item]");
       if (mark) open(mark.dataset.item);
@@ -327,9 +351,9 @@ keys      all by keyboard */
 
   /** Let the marks of the open item stand out. */
   function markItem(within) {
-    for (const mark of within.querySelectorAll("svg [data-item]")) {
-      mark.classList.toggle("open", mark.dataset.item === place.item);
-    }
+    for (const mark of within.querySelectorAll("svg [data-item].open")) mark.classList.remove("open");
+    const opened = `svg [data-item="${CSS.escape(place.item)}"]`;
+    for (const mark of within.querySelectorAll(opened)) mark.classList.add("open");
   }
 
   const MOST_CELLS = 4000; // of a heat map at first
@@ -419,7 +443,7 @@ keys      all by keyboard */
   }
 
   function missingCell() {
-    return node("td", { class: "missing", title: "not measured" }, mute("-"), hidden("not measured"));
+    return node("td", { class: "missing", title: "not measured" }, mute(BLANK), hidden("not measured"));
   }
 
   function heatCell(part, whole, block) {
@@ -457,7 +481,7 @@ keys      all by keyboard */
     };
     const rest = button("", more, { class: "more" });
     more();
-    head.append(copyButton(block.text, `Copy ${block.title}`));
+    head.append(copyButton(() => block.text, `Copy ${block.title}`));
     if (data.live && block.look === "log" && block.path) head.append(followButton(block.path, text));
     const left = block.left_out ? `${plural(block.left_out, "byte")} left out` : "";
     const where = block.path ? node("code", {}, block.path) : "";
@@ -480,10 +504,11 @@ keys      all by keyboard */
     return node("span", { class: look, "data-old": counted ? old : "", "data-new": counted ? other : "" }, `${line}\n`);
   }
 
+  /** A button that copies what `text` gives when it is pressed. */
   function copyButton(text, label) {
     const press = async (event) => {
       const pressed = event.currentTarget;
-      const copied = navigator.clipboard.writeText(visible(text));
+      const copied = navigator.clipboard.writeText(visible(text()));
       pressed.textContent = await copied.then(() => "copied", () => "not allowed");
       say(pressed.textContent);
       setTimeout(() => (pressed.textContent = "copy"), 1500);
@@ -509,7 +534,7 @@ keys      all by keyboard */
     const table = new Table(block, scope);
     if (scope === "of") tables.set(block.name, table);
     head.append(table.count);
-    return node("div", {}, table.tools, table.box, table.none);
+    return node("div", {}, table.tools, table.box, table.none, table.cut);
   }
 
   class Table {
@@ -518,6 +543,7 @@ keys      all by keyboard */
       this.sight = scope === "of" ? sightOf(block.name) : newSight();
       this.count = node("span", { class: "count" });
       this.none = node("p", { class: "empty", hidden: true }, "No row is like that.");
+      this.cut = node("p", { class: "note", hidden: true });
       this.body = node("tbody");
       this.fresh = new Set();
       this.spaces = [0, 1].map(() => node("tr", { class: "space", "aria-hidden": "true" }));
@@ -548,7 +574,7 @@ keys      all by keyboard */
       this.isTree = block.rows.some((row) => row.depth);
       this.isLong = block.rows.length > MOST_ROWS;
       this.hasStatus = block.rows.some((row) => row.status);
-      const lengths = block.columns.map((_, at) => block.rows.reduce((most, { cells }) => Math.max(most, (cells[at] || "").length), 0));
+      const lengths = longestCells(block);
       // columns of sentences, which may take several lines; all else stands in one
       this.isProse = block.columns.map(({ is_number }, at) => at > 0 && !is_number && lengths[at] > SENTENCE);
       const open = []; // the last row of each depth
@@ -646,7 +672,10 @@ keys      all by keyboard */
         return sign * (x - y) || a - b;
       };
       const children = new Map();
-      this.parents.forEach((parent, at) => children.set(parent, [...(children.get(parent) || []), at]));
+      this.parents.forEach((parent, at) => {
+        if (children.has(parent)) children.get(parent).push(at);
+        else children.set(parent, [at]);
+      });
       if (children.size === 1) return this.parents.map((_, at) => at).sort(compare);
       const order = [];
       const walk = [...(children.get(-1) || [])].sort(compare).reverse();
@@ -664,10 +693,11 @@ keys      all by keyboard */
       const group = node("colgroup");
       if (!this.isLong) return group;
       const { columns, rows } = this.block;
-      const widths = columns.map(({ title, unit, is_number }, column) => {
-        const least = title.length + unit.length + 4;
-        const most = rows.reduce((most, row) => Math.max(most, (row.cells[column] || "").length), least);
-        const indent = column ? 0 : 5 + Math.max(...rows.slice(0, 5000).map((row) => row.depth)) * 1.6;
+      const lengths = longestCells(this.block);
+      const deepest = rows.reduce((most, row) => Math.max(most, row.depth), 0);
+      const widths = columns.map(({ title, unit }, column) => {
+        const most = Math.max(title.length + unit.length + 4, lengths[column]);
+        const indent = column ? 0 : 5 + deepest * 1.6;
         return this.isProse[column] ? 0 : Math.min(32, most + 3) + indent;
       });
       if (this.hasStatus) widths.splice(1, 0, 13);
@@ -784,7 +814,7 @@ keys      all by keyboard */
     }
 
     drawCell(cell, column) {
-      const isMissing = cell === "-" || cell === "";
+      const isMissing = cell === BLANK || cell === "";
       const isSince = this.block.columns[column]?.is_since && !isMissing;
       if (isSince) return node("td", { class: "number", "data-since": cell }, sinceText(Number(cell)));
       const classes = [this.block.columns[column]?.is_number && "number", isMissing && "missing-text"];
@@ -830,25 +860,28 @@ keys      all by keyboard */
       const chips = Object.keys(SIGNS).filter((word) => counts.has(word)).map((word) => {
         const flip = () => {
           this.look({ statuses: chosen.includes(word) ? chosen.filter((each) => each !== word) : [...chosen, word] });
-          this.chips.querySelector(`[data-status=${word}]`)?.focus();
         };
         const more = { class: "chip", "aria-pressed": `${chosen.includes(word)}`, "data-status": word };
         return button([statusChip(word), ` ${counts.get(word)}`], flip, more);
       });
-      this.chips.replaceChildren(...chips);
+      keepFocus(this.chips, () => this.chips.replaceChildren(...chips));
     }
 
     /** Look at it in another way; the address says how. */
     look(change) {
-      const sorted = "sort" in change && document.activeElement?.closest("th")?.cellIndex;
       Object.assign(this.sight, change);
       keepHash();
-      this.drawHead();
-      this.drawChips();
       if (!("sort" in change)) this.box.scrollTop = 0;
-      this.arrange();
-      if (sorted || sorted === 0) this.head.rows[0].cells[sorted].querySelector("button")?.focus();
+      this.followSight();
       say(this.count.textContent);
+    }
+
+    /** Draw it as it is looked at now, whoever changed that. */
+    followSight() {
+      if (this.search && this.search.value !== this.sight.query) this.search.value = this.sight.query;
+      keepFocus(this.head, () => this.drawHead());
+      this.drawChips();
+      this.arrange();
     }
 
     foldAll(isFolded) {
@@ -925,6 +958,8 @@ keys      all by keyboard */
 
     print(isPrinted) {
       this.isPrinted = isPrinted;
+      this.cut.hidden = !isPrinted || this.shown.length <= MOST_PRINTED;
+      this.cut.textContent = `The first ${MOST_PRINTED} of ${plural(this.shown.length, "row")} are printed.`;
       this.fit();
       this.drawRows(true);
     }
@@ -990,14 +1025,14 @@ keys      all by keyboard */
     found?.block.columns.forEach((column, at) => {
       const cell = found.row.cells[at];
       const title = node("dt", {}, column.title, unitNote(column));
-      const words = column.is_since && cell !== "-" ? sinceText(Number(cell)) : cell;
+      const words = column.is_since && cell !== BLANK ? sinceText(Number(cell)) : cell;
       if (at && cell) facts.append(node("div", {}, title, node("dd", {}, words)));
     });
     const body = node("div", { class: "blocks", "aria-busy": "true" });
     const heading = node("h2", { id: "drawer-title" }, found ? found.row.cells[0] : item);
     const tools = [
       quiet("↑", () => moveOpen(-1), "Previous item"), quiet("↓", () => moveOpen(1), "Next item"),
-      copyButton(location.href, "Copy a link to this"), quiet("close", close),
+      copyButton(() => location.href, "Copy a link to this"), quiet("close", close),
     ];
     const bar = node("header", {}, heading, statusChip(found?.row.status), fill(), tools);
     const scrolled = drawer.dataset.item === item ? drawer.scrollTop : 0;
@@ -1046,13 +1081,13 @@ keys      all by keyboard */
     const list = data.live?.list && node("a", { class: "list", href: data.live.list }, "all runs");
     const tools = [fill(), steering(), list, themeButton(), quiet("?", showHelp, "Keys")];
     const when = at ? `as of ${timeText(at)}` : "";
-    byId("top").replaceChildren(
+    const copy = command && copyButton(() => command, "Copy the command");
+    keepFocus(byId("top"), () => byId("top").replaceChildren(
       node("div", { class: "title" }, node("h1", {}, name), node("span", { class: "kind" }, kind), badge, tools),
       node("p", { class: "headline" }, headline),
       node("p", { class: "why" }, [why, since, when].filter(Boolean).join(" · "), node("span", { id: "link-state" })),
-    );
-    const copy = copyButton(command, "Copy the command");
-    if (command) byId("top").append(node("p", { class: "command" }, node("code", {}, command), copy));
+      command ? node("p", { class: "command" }, node("code", {}, command), copy) : "",
+    ));
     byId("figures").replaceChildren(...figures.map(drawFigure));
     byId("meaning").hidden = !meaning;
     byId("meaning").replaceChildren(node("h2", {}, "What it means"), drawText({ text: meaning || "" }));
@@ -1188,8 +1223,8 @@ keys      all by keyboard */
   }
 
   const TAKERS = {
-    projection: (data) => take(data),
-    delta: (data) => take(applyDelta(run.projection, data)),
+    projection: (projection) => take(projection),
+    delta: (change) => take(applyDelta(run.projection, change)),
   };
 
   function follow() {
@@ -1259,17 +1294,15 @@ keys      all by keyboard */
   // --- Steering, by who has the token.
 
   function steering() {
-    const can = link.token ? data.live?.can || [] : [];
-    const { word } = run.projection.state;
+    const can = link.token ? run.projection.can || [] : [];
     const made = node("span", { class: "steer" });
-    const offer = (what, isOffered, words, press) => {
-      if (can.includes(what) && isOffered) made.append(button(words, press));
+    const offer = (what, words, press) => {
+      if (can.includes(what)) made.append(button(words, press));
     };
-    offer("pause", word === "live", "pause", () => steer("pause", {}));
-    offer("resume", word === "paused", "resume", () => steer("resume", {}));
-    const isOpen = word !== "done";
-    offer("idea", isOpen, "idea…", () => askWords("idea", "Drop in an idea", "where", "Depth or node, if it matters"));
-    offer("answer", isOpen, "answer…", () => askWords("answer", "Answer for a role", "slot", "Slot, such as d0.n0.i2"));
+    offer("pause", "pause", () => steer("pause", {}));
+    offer("resume", "resume", () => steer("resume", {}));
+    offer("idea", "idea…", () => askWords("idea", "Drop in an idea", "where", "Depth or node, if it matters"));
+    offer("answer", "answer…", () => askWords("answer", "Answer for a role", "slot", "Slot, such as d0.n0.i2"));
     return made;
   }
 
@@ -1317,13 +1350,26 @@ keys      all by keyboard */
 
   // --- Keys.
 
+  // What each key does, and what is said of it.
   const KEYS = [
-    ["j  ↓", "next row"], ["k  ↑", "row before"], ["g  Home", "first row"], ["G  End", "last row"],
-    ["Enter", "open the row's details; in a tree of rows without any, fold it"],
-    ["→  ←", "unfold, fold; go to the row above it"], ["/", "filter the table"], ["Esc", "close what is open"],
-    ["1 … 9, 0", "a block alone, and all"], ["[  ]", "table before, next table"],
-    ["t", "theme: of the system, light, dark"], ["?", "these keys"],
+    [["j", "ArrowDown"], () => move(1), "next row"],
+    [["k", "ArrowUp"], () => move(-1), "row before"],
+    [["g", "Home"], () => move(-Infinity), "first row"],
+    [["G", "End"], () => move(Infinity), "last row"],
+    [["Enter"], () => enter(), "open the row's details; in a tree of rows without any, fold it"],
+    [["ArrowRight"], () => side(true), "unfold"],
+    [["ArrowLeft"], () => side(false), "fold; go to the row above it"],
+    [["/"], () => search(), "filter the table"],
+    [["Escape"], () => escape(), "close what is open"],
+    [[..."123456789"], (digit) => viewNumber(Number(digit)), "a block alone"],
+    [["0"], () => viewNumber(0), "all blocks"],
+    [["["], () => otherTable(-1), "table before"],
+    [["]"], () => otherTable(1), "next table"],
+    [["t"], () => byId("theme").click(), "theme: of the system, light, dark"],
+    [["?"], () => showHelp(), "these keys"],
   ];
+  const HANDLERS = new Map(KEYS.flatMap(([keys, press]) => keys.map((key) => [key, press])));
+  const KEY_SIGNS = { ArrowDown: "↓", ArrowUp: "↑", ArrowRight: "→", ArrowLeft: "←", Escape: "Esc" };
 
   function showDialog(title, inside) {
     const dialog = byId("dialog");
@@ -1333,8 +1379,9 @@ keys      all by keyboard */
   }
 
   function showHelp() {
-    const boxes = (keys) => keys.split(/\s{2,}/).map((key) => node("kbd", {}, key));
-    const rows = KEYS.map(([keys, words]) => node("div", {}, node("dt", {}, boxes(keys)), node("dd", {}, words)));
+    const names = (keys) => (keys.length > 2 ? [`${keys[0]} … ${keys.at(-1)}`] : keys.map((key) => KEY_SIGNS[key] || key));
+    const boxes = (keys) => names(keys).map((name) => node("kbd", {}, name));
+    const rows = KEYS.map(([keys, , words]) => node("div", {}, node("dt", {}, boxes(keys)), node("dd", {}, words)));
     showDialog("Keys", node("dl", { class: "keys" }, rows));
   }
 
@@ -1394,6 +1441,12 @@ keys      all by keyboard */
     if (parent !== undefined) table.go(parent);
   }
 
+  function search() {
+    const input = activeTable()?.search;
+    input?.focus();
+    input?.select();
+  }
+
   function escape() {
     if (document.activeElement?.type === "search") return activeTable()?.go(Math.max(0, activeTable().cursor));
     if (!byId("drawer").hidden) return close();
@@ -1422,28 +1475,20 @@ keys      all by keyboard */
     activeTable().box.scrollIntoView({ block: "nearest" });
   }
 
-  const HANDLERS = {
-    j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
-    g: () => move(-Infinity), Home: () => move(-Infinity), G: () => move(Infinity), End: () => move(Infinity),
-    Enter: enter, ArrowRight: () => side(true), ArrowLeft: () => side(false), Escape: escape,
-    "/": () => { activeTable()?.search?.focus(); activeTable()?.search?.select(); },
-    "?": showHelp, t: () => byId("theme").click(), "[": () => otherTable(-1), "]": () => otherTable(1),
-  };
+  const SCROLLING = new Set(["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "Home", "End"]);
 
   function pressedKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || byId("dialog").open) return;
     const { target, key } = event;
     const isTyping = target.closest("input, textarea, select");
     if (isTyping && key !== "Escape") return;
-    if (target.closest("a, button, pre, .scroll:not(.rows)") && !target.closest("tr[data-key]")) {
-      if (["Enter", " ", "ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "Home", "End"].includes(key)) return;
-    }
-    const isScrolled = target.closest("#drawer") || !target.closest("tr[data-key]");
-    if (isScrolled && ["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight", "Home", "End"].includes(key)) return;
-    const handler = HANDLERS[key] || (/^\d$/.test(key) && (() => viewNumber(Number(key))));
-    if (!handler) return;
+    const row = target.closest("tr[data-key]");
+    if (!row && [" ", "Enter"].includes(key) && target.closest("a, button, pre, .scroll:not(.rows)")) return;
+    if ((!row || target.closest("#drawer")) && SCROLLING.has(key)) return;
+    const press = HANDLERS.get(key);
+    if (!press) return;
     event.preventDefault();
-    handler();
+    press(key);
   }
 
   /** Links within the page: their place is taken without loading anything. */
@@ -1461,7 +1506,7 @@ keys      all by keyboard */
     const before = [place.item, place.view];
     readHash();
     if (before[1] !== place.view || !tables.size) drawBlocks();
-    else for (const table of tables.values()) table.arrange();
+    else for (const table of tables.values()) table.followSight();
     if (place.item && before[0] !== place.item) drawDrawer(false);
     if (!place.item && !byId("drawer").hidden) close();
     return undefined;

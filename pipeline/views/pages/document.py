@@ -18,7 +18,7 @@ from math import floor, inf, log10
 from typing import Any, NamedTuple
 
 from pipeline.core.projection import STATUSES, Json
-from pipeline.views.pages.drawing import DARK, LIGHT, html_text
+from pipeline.views.pages.drawing import LOOKS_STYLE, html_text
 
 SCRIPT, STYLE = "app.js", "app.css"  # the files beside this one that a page is made with
 MOST_BYTES = 2_000_000  # of a file with all its details
@@ -43,19 +43,12 @@ class Report(NamedTuple):
     dropped: int = 0
 
 
-def live_document(
-    sources: Sources,
-    projection: Json,
-    base: str,
-    can: Sequence[str] = (),
-    run_list: str = "",
-    has_clock: bool = True,
-) -> str:
-    """Page that follows a run by the API at `base`.  `can`: ways to steer it, for whoever has the token.
+def live_document(sources: Sources, projection: Json, base: str, run_list: str = "", has_clock: bool = True) -> str:
+    """Page that follows a run by the API at `base`, and steers it for whoever has the token.
 
     `run_list`: where all runs are listed, if they are; `has_clock`: times go on as on the clock of whoever looks, as
     those of a show do not."""
-    live = {"base": base, "can": [*can], "list": run_list, "has_clock": has_clock}
+    live = {"base": base, "list": run_list, "has_clock": has_clock}
     data = {"projection": projection, "details": {}, "live": live}
     return _html(sources, projection, data)
 
@@ -217,11 +210,7 @@ def _script(sources: Sources) -> str:
 
 def _style(sources: Sources) -> str:
     """The style, with the colours of lines and marks that all pictures have."""
-    colours = (
-        f"svg .look{at} {{ color: light-dark({light}, {dark}); }}"
-        for at, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
-    )
-    return "\n".join([sources.style, *colours, ""])
+    return f"{sources.style}\n{LOOKS_STYLE}\n"
 
 
 def _html(sources: Sources, projection: Json, data: Mapping[str, Any]) -> str:
@@ -259,9 +248,10 @@ def _plain_header(projection: Json) -> str:
 
 # --- The pages of a dashboard that are of no run: the door for who has only the link, and the list of runs.
 
-# The theme that was chosen on a run's page, in the words of its script.
+# The theme, chosen here or on a run's page, in the words of its script.
 _THEME = """
-try { document.documentElement.dataset.theme = localStorage.getItem("coppice-theme") || "auto"; } catch {}
+const look = document.documentElement.dataset;
+try { look.theme = localStorage.getItem("coppice-theme") || "auto"; } catch { look.theme = "auto"; }
 """
 # The token comes behind the `#`, which no browser sends to anybody; it is kept for this tab, the cookie for others.
 _DOOR = """
@@ -299,6 +289,14 @@ addEventListener("hashchange", async () => {
   await fetch("/api/session", { method: "POST", headers: { "X-Coppice-Token": token } }).catch(() => null);
   location.reload();
 });
+const theme = document.getElementById("theme");
+const nameTheme = () => (theme.textContent = `theme: ${look.theme}`);
+theme.addEventListener("click", () => {
+  look.theme = { auto: "light", light: "dark" }[look.theme] || "auto";
+  try { localStorage.setItem("coppice-theme", look.theme); } catch {}
+  nameTheme();
+});
+nameTheme();
 const time = (seconds) => `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 const state = (run) => run.problem || (run.state ? `${run.state.word}: ${run.state.why}` : "-");
 async function show() {
@@ -324,7 +322,7 @@ show();
 """
 
 
-def own_page(style: str, title: str, body: str, script: str) -> tuple[bytes, str]:
+def own_page(style: str, title: str, body: str, script: str, tools: str = "") -> tuple[bytes, str]:
     """A page of ours, and the policy by which nothing but its own script and style is run."""
     script = _THEME + script
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (script, style)]
@@ -332,7 +330,7 @@ def own_page(style: str, title: str, body: str, script: str) -> tuple[bytes, str
     head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><style>{style}</style>'
     look = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     html = (
-        f'{head}{look}<main id="page"><header id="top"><div class="title"><h1>{title}</h1></div></header>'
+        f'{head}{look}<main id="page"><header id="top"><div class="title"><h1>{title}</h1>{tools}</div></header>'
         f'{body}<p id="say" role="status"></p></main><script>{script}</script></html>'
     )
     return html.encode(), policy
@@ -345,4 +343,6 @@ def door_page(style: str) -> tuple[bytes, str]:
 def run_list_page(style: str) -> tuple[bytes, str]:
     heads = "".join(f"<th>{word}</th>" for word in ("run", "kind", "state", "last build"))
     table = f'<table><thead><tr>{heads}</tr></thead><tbody id="runs"></tbody></table>'
-    return own_page(style, "Runs", f'<div class="card"><div class="scroll" tabindex="0">{table}</div></div>', _LIST)
+    theme = '<span class="fill"></span><button id="theme" class="quiet"></button>'
+    card = f'<div class="card"><div class="scroll" tabindex="0">{table}</div></div>'
+    return own_page(style, "Runs", card, _LIST, theme)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipeline.core.projection import STATUSES, Block, Code, Column, Heat, Picture, Row, Table, Text
-from pipeline.core.text import visible_text
+from pipeline.core.text import BLANK, visible_text
 
 PAGE_STYLE = """
 :root { color-scheme: light dark; --line: #8884; --done: #2a7f4f; --left: #b0552a; }
@@ -114,7 +114,7 @@ def _picture_html(block: Picture, _: Details) -> Iterator[str]:
 
 def _heat_html(block: Heat, _: Details) -> Iterator[str]:
     yield f'<p class="note">{html_text(block.sentence)} - was not measured.</p>'
-    rows = ([row.title, *("-" if value is None else f"{value:g}" for value in row.values)] for row in block.rows)
+    rows = ([row.title, *(BLANK if value is None else f"{value:g}" for value in row.values)] for row in block.rows)
     numbers = range(1, 1 + len(block.columns))
     yield _wide_html(
         html_table(["", *map(html_text, block.columns)], ([*map(html_text, row)] for row in rows), numbers)
@@ -227,16 +227,16 @@ SHAPES = (
 DASHES = ("", "7 4", "2 3", "11 3 2 3", "14 5")
 
 
-def _colour_rules(colours: Sequence[str]) -> str:
-    return " ".join(f"svg .look{number} {{ color: {colour}; }}" for number, colour in enumerate(colours))
-
-
+# The colours of lines and marks, in the light and in the dark.
+LOOKS_STYLE = "\n".join(
+    f"svg .look{number} {{ color: light-dark({light}, {dark}); }}"
+    for number, (light, dark) in enumerate(zip(LIGHT, DARK, strict=True))
+)
 CHART_STYLE = f"""\
 svg .mark {{ fill: currentColor; stroke: Canvas; }} svg .one {{ fill: none; stroke: currentColor; }}
 svg .line {{ fill: none; stroke: currentColor; stroke-width: 2; }} svg .bar {{ stroke: currentColor; }}
 svg .faint {{ stroke: #8884; }} svg .axis {{ stroke: #888; }}
-{_colour_rules(LIGHT)}
-@media (prefers-color-scheme: dark) {{ {_colour_rules(DARK)} }}"""
+{LOOKS_STYLE}"""
 
 
 def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
