@@ -150,14 +150,28 @@ class Receipts:
         return FailureRecord(**line.fields) if line else None
 
     def failures(self) -> dict[str, FailureRecord]:
-        """The targets whose last attempt failed; of many targets they are few, so that no index is made of all."""
-        names: dict[str, None] = {}
+        """The targets whose last attempt failed, as they were when this was opened.
+
+        Of many targets they are few: no index is made, and for each is read on only from its last failure."""
+        last: dict[bytes, int] = {}
         word, at = f" {FAILED} ".encode(), -1
         while (at := self._content.find(word, at + 1)) >= 0:
-            head = self._content[self._content.rfind(b"\n", 0, at) + 1 : at].split(b" ")
+            start = self._content.rfind(b"\n", 0, at) + 1
+            head = self._content[start:at].split(b" ")
             if len(head) == 2:
-                names[head[1].decode(errors="replace")] = None
-        return {name: failure for name in names if (failure := self.failure(name))}
+                last[head[1]] = start
+        lines = (self._line_at(start) for name, start in last.items() if not self._is_void(name, start))
+        return {line.target: FailureRecord(**line.fields) for line in lines if line}
+
+    def _line_at(self, start: int) -> ReceiptLine | None:
+        end = self._content.find(b"\n", start)
+        return parse_line(self._content[start : len(self._content) if end < 0 else end])
+
+    def _is_void(self, target: bytes, start: int) -> bool:
+        """Check if a line after the one that begins at `start` makes a failure of the target void."""
+        ends = (f" {event} ".encode() for event in (DONE, FORGOTTEN))
+        places = (self._content.find(b" " + target + end, start) for end in ends)
+        return any(at >= 0 and self._content.rfind(b"\n", 0, at) == at - 9 for at in places)
 
     def is_ignored(self, target: str) -> bool:
         return IGNORED in self._events(target)
