@@ -451,7 +451,7 @@ def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(path: str) -> None:
 
 
 @pytest.mark.usefixtures("inside")
-def test_lines_of_the_log_that_are_no_events_are_passed_over() -> None:
+def test_lines_of_the_log_that_are_no_events_are_passed_over_and_told_of() -> None:
     before = RunFeed("x").now()
     content = Path("runs/x/events.jsonl").read_bytes()
     lines = [
@@ -463,7 +463,10 @@ def test_lines_of_the_log_that_are_no_events_are_passed_over() -> None:
     ]
     with damaged("runs/x/events.jsonl") as events:
         events.write_bytes(content + b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-        assert RunFeed("x").now() == before
+        shown = RunFeed("x").now()
+        missing = blocks_of(shown)["missing"]
+        assert "runs/x/events.jsonl has 5 lines that are no event" in missing["text"]
+        assert {**shown, "blocks": [each for each in shown["blocks"] if each is not missing]} == before
 
 
 @pytest.mark.usefixtures("inside")

@@ -792,7 +792,8 @@ keys      all by keyboard */
       const hasChildren = this.isTree && this.isParent.has(at);
       const fold = this.isTree && mute(hasChildren ? (isFolded ? "▸" : "▾") : "", { class: "fold" });
       const name = row.item ? itemLink(row.item, first, { tabindex: "-1" }) : node("span", {}, first);
-      const start = node("td", { class: "first", title: this.isLong ? first : null }, fold, name);
+      const look = this.block.columns[0]?.is_number ? "first number" : "first";
+      const start = node("td", { class: look, title: this.isLong ? first : null }, fold, name);
       if (row.depth) start.style.paddingInlineStart = `${row.depth * 1.1 + 0.5}em`;
       const classes = [this.context.has(at) && "context", isOpen && "open", this.fresh.has(row.item) && "fresh"];
       const hasRole = this.table.hasAttribute("role");
