@@ -55,7 +55,7 @@ class _Open:
 
     def __init__(self, order: Order, job: Job, wants: Wants) -> None:
         self.order, self.job, self.wants = order, job, wants
-        self.is_handed_in = False
+        self.is_looked_up, self.is_handed_in = False, False
         self.ended = Event()
         self.report: WorkerReport | None = None
         self.why_lost, self.words = "", ""
@@ -186,6 +186,7 @@ class Dispatcher:
             by_order[job.order].append(job)
         for handed in left:
             jobs = by_order[handed.order.name]
+            handed.is_looked_up = True
             if not handed.is_handed_in:
                 handed.over |= {each.job for each in jobs if not each.is_live}  # of a build before
             if live := [each for each in jobs if each.is_live]:
@@ -251,7 +252,9 @@ class Dispatcher:
 
     def _hand_in(self) -> None:
         with self._changed:
-            waiting = [each for each in self._open.values() if not each.is_handed_in and not each.ended.is_set()]
+            # none that came after the last look: a job of a build before may be making it
+            looked_up = [each for each in self._open.values() if each.is_looked_up]
+        waiting = [each for each in looked_up if not each.is_handed_in and not each.ended.is_set()]
         groups: dict[Wants, list[_Open]] = defaultdict(list)
         for each in waiting:
             groups[each.wants].append(each)

@@ -204,13 +204,17 @@ def _base85(content: bytes) -> str:
 
 
 def _script(sources: Sources) -> str:
-    """The script without comments that take whole lines, and without what its lines begin with."""
-    return re.sub(r"^[ \t]*(//.*|/\*(?s:.*?)\*/[ \t]*)?\n?", "", sources.script, flags=re.MULTILINE)
+    return _without_comments(sources.script)
 
 
 def _style(sources: Sources) -> str:
     """The style, with the colours of lines and marks that all pictures have."""
-    return f"{sources.style}\n{LOOKS_STYLE}\n"
+    return f"{_without_comments(sources.style)}\n{LOOKS_STYLE}\n"
+
+
+def _without_comments(source: str) -> str:
+    """A source without comments that take whole lines, and without what its lines begin with."""
+    return re.sub(r"^[ \t]*(//.*|/\*(?s:.*?)\*/[ \t]*)?\n?", "", source, flags=re.MULTILINE)
 
 
 def _html(sources: Sources, projection: Json, data: Mapping[str, Any]) -> str:
