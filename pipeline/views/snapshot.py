@@ -126,13 +126,13 @@ def head_lines(projection: Json, width: int, bounded: bool = True, command: str 
     state, command = state_text(projection), cell_text(command or projection["command"] or projection["run"])
     room = width - text_width(state) - len(GAP)
     first = [pad_text(command, room) + GAP + state] if text_width(command) <= room else [command, state]
-    headline = wrap_text(projection["headline"], width)
+    headline, why = wrap_text(projection["headline"], width), cell_text(projection["state"]["why"])
+    reason = [] if why in cell_text(projection["headline"]) else wrap_text(why, width)  # it may be said already
     figures = figure_lines(projection["figures"], width)
     if bounded:
-        headline, figures = _clipped(headline, MOST_HEADLINE, width), _clipped(figures, MOST_FIGURES, width)
-    why = cell_text(projection["state"]["why"])
-    said = not why or why in cell_text(projection["headline"])
-    return [*(cut_text(line, width) for line in (*first, *([] if said else [why]))), *headline, *figures]
+        headline, reason = (_clipped(lines, MOST_HEADLINE, width) for lines in (headline, reason))
+        figures = _clipped(figures, MOST_FIGURES, width)
+    return [*(cut_text(line, width) for line in first), *reason, *headline, *figures]
 
 
 def state_text(projection: Json) -> str:
