@@ -7,8 +7,8 @@ most once each PERIOD; a build that has nothing to do writes none.  States of th
     current -> none      the build ends
     current -> left over the build was killed: nobody has the lock of the run any more, or another process has
 
-Who reads it trusts the lock: what was left over is no activity.  Nothing rests on it: a build goes on without, and
-says so, where it cannot be written."""
+Who reads it trusts the lock: what was left over is no activity, but tells what was cut off.  Nothing rests on it: a
+build goes on without, and says so, where it cannot be written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import Outcome, PastBuild, Wait
 from pipeline.core.projection import Moment, RunningTarget
 from pipeline.core.text import one_line
-from pipeline.machine.lock import is_locked, read_holder
+from pipeline.machine.lock import is_locked, lock_path, read_holder, unix_time
 from pipeline.store import noop
 from pipeline.store.files import read_bytes, write_whole
 from pipeline.store.records import is_time, record_of
@@ -132,25 +132,31 @@ def moment_of(run: str, steering: SteeringLog, builds: Sequence[PastBuild] = ())
 
     `builds`: those that are remembered, which only a projection needs."""
     now = time.time()
-    is_building = os.path.exists(f"{noop.folder(run)}/lock") and is_locked(run)
-    activity = _read_activity(run) if is_building else {}
-    left = activity.get("left")
+    locked = is_locked(run)
+    written, holder = _read_activity(run), read_holder(run)
+    is_own = holder is not None and written.get("pid") == holder.pid
+    activity = written if locked and is_own else {}
+    left, pause = activity.get("left"), steering.pause()
     passed = now - activity["at"] if activity else 0.0
-    rest = None if left is None else max(0.0, left - passed)
-    running = [RunningTarget(*row) for row in activity.get("running", ())]
-    return Moment(is_building, steering.pause(), now, tuple(running), rest, builds)
+    rest = None if left is None or pause else max(0.0, left - passed)  # nobody knows when it may go on
+    running = tuple(RunningTarget(*row) for row in activity.get("running", ()))
+    moment = Moment(bool(locked), pause, now, running, rest, builds, bool(activity))
+    if locked is None:
+        return moment._replace(unasked=lock_path(run))
+    if locked or not written:
+        return moment
+    heard = max(written["at"], unix_time(holder.last_heartbeat_at) if holder else 0.0)
+    return moment._replace(cut_off=tuple(RunningTarget(*row) for row in written["running"]), heard=heard)
 
 
 def _read_activity(run: str) -> Mapping[str, Any]:
-    """Read what the holder of the lock has written; empty where that is nothing, or damaged, as anybody may do."""
-    holder = read_holder(run)
+    """Read what a build has written; empty where that is nothing, or damaged, as anybody may do."""
     try:
         record = record_of(read_bytes(activity_path(run)))
     except OSError:
         return {}
     numbers = [record.get("at"), record.get("left") or 0.0]
-    is_own = holder is not None and record.get("pid") == holder.pid
-    return record if is_own and all(map(is_time, numbers)) and _are_rows(record.get("running")) else {}
+    return record if all(map(is_time, numbers)) and _are_rows(record.get("running")) else {}
 
 
 def _are_rows(rows: Any) -> bool:

@@ -1,4 +1,5 @@
-"""The command `doctor`: what this machine has for cages and screens, tried and not looked up, with cures for the rest.
+"""The command `doctor`: what this machine has for cages, screens and engines, tried and not looked up; cures for the
+rest.
 
 It needs no project.  A line is a row of CHECKS: a name, and a function that says what was found."""
 
@@ -21,7 +22,8 @@ from typing import Any, NamedTuple
 from pipeline.build.names import EXTRAS
 from pipeline.commands.command import AnywhereCommand, opt_json, print_result
 from pipeline.core.cages import AUTO, GRADES, TRUSTED
-from pipeline.core.text import byte_text
+from pipeline.core.text import byte_text, join_names
+from pipeline.engines.slurm import COMMANDS
 from pipeline.machine import grades, kernel
 from pipeline.machine.limits import describe_groups
 from pipeline.machine.process import install_command
@@ -171,6 +173,15 @@ def check_extra(extra: str, packages: Sequence[str]) -> Finding:
     return Finding(True, ", ".join(versions))
 
 
+def check_slurm() -> Finding:
+    missing = [name for name in COMMANDS if not shutil.which(name)]
+    if missing:
+        return Finding(False, "", f"{join_names(missing)} not on PATH; `engine: slurm` needs them")
+    if not _printed("sinfo", "--noheader"):
+        return Finding(False, _printed("sbatch", "--version"), "its controller does not answer: see `sinfo`")
+    return Finding(True, _printed("sbatch", "--version"))
+
+
 def check_auto() -> Finding:
     return Finding(None, grades.describe_auto(judged=False))
 
@@ -188,6 +199,7 @@ CHECKS: Mapping[str, Callable[[], Finding]] = {
     "call filter": check_call_filter,
     "control groups": check_groups,
     **{f"screen: {name}": partial(check_extra, name, packages) for name, packages in EXTRAS.items()},
+    "engine: slurm": check_slurm,
     **{f"sandbox: {grade}": partial(check_grade, grade) for grade in GRADES},
     f"sandbox: {AUTO}": check_auto,
 }
@@ -205,7 +217,7 @@ def _printed(*words: str) -> str:
 class DoctorCommand(AnywhereCommand):
     name = "doctor"
     doc_usage = ""
-    doc_purpose = "say what this machine has for cages and screens, and what would help where it lacks something"
+    doc_purpose = "say what this machine has for cages, screens and engines, and what would help"
     doc_description = (
         "Each line is tried, not looked up. The last ones are the grades of `sandbox:`, and the one that `auto` is"
         " here. Needs no project and changes nothing. Exit code 0 also where something is missing."

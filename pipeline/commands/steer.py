@@ -42,7 +42,7 @@ def steered_run(command: str, run: str) -> str:
         return run
 
 
-def build_phrase(run: str, building: bool) -> str:
+def build_phrase(run: str, building: bool | None) -> str:
     """The build that heeds a request, in words: the one that runs, or the next."""
     return "the build that runs" if building else f"no build of {run} runs; the next one"
 

@@ -58,15 +58,16 @@ class RunState(NamedTuple):
 
 # How a target stands, by words of STATUSES.
 TARGET_RUNNING, TARGET_FAILED, TARGET_WAITS, TARGET_OPEN = "running", "failed", "waiting", "open"
-TARGET_MADE, TARGET_RECALLED, TARGET_LEFT_OUT = "done", "recalled", "skipped"
+TARGET_MADE, TARGET_RECALLED, TARGET_LEFT_OUT, TARGET_QUEUED = "done", "recalled", "skipped", "queued"
 
 
 class TargetState(NamedTuple):
-    """How a target stands: a word of STATUSES, and what was recorded of it."""
+    """How a target stands: a word of STATUSES, and what was recorded of it; `why`, where the records do not say it."""
 
     status: str
     receipt: Receipt | None = None
     failure: FailureRecord | None = None
+    why: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -209,7 +210,10 @@ class RunningTarget(NamedTuple):
 class Moment(NamedTuple):
     """Facts that no record has: does a build work on the run, and on what; is it paused; and what time is it.
 
-    `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered."""
+    `left`: seconds until that build ends, as far as it can tell; `builds`: all that are remembered; `is_told`: the
+    build itself tells what it works on, be it nothing; `unasked`: the lock that this user may not ask, so that nobody
+    knows whether a build works on the run.  Of a build that was killed: `cut_off`: what it worked on when it last told;
+    `heard`: when it was last heard of."""
 
     is_building: bool = False
     pause: Mapping[str, Any] | None = None
@@ -217,6 +221,10 @@ class Moment(NamedTuple):
     running: Sequence[RunningTarget] = ()
     left: float | None = None
     builds: Sequence[PastBuild] = ()
+    is_told: bool = False
+    unasked: str = ""
+    cut_off: Sequence[RunningTarget] = ()
+    heard: float | None = None
 
 
 # --- As JSON, and changes of it.

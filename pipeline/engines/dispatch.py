@@ -179,8 +179,10 @@ class Dispatcher:
 
     def _work(self) -> None:
         next_look = 0.0
-        while not self._closing.is_set():
+        while True:
             with self._changed:
+                if self._closing.is_set():
+                    return
                 # while Slurm is out, nobody hurries
                 is_new = not self._outage and any(not each.is_handed_in for each in self._open.values())
                 left = max(0.0, next_look - time.monotonic())

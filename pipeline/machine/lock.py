@@ -33,7 +33,7 @@ from pipeline.machine.job import Job, StageFailed
 from pipeline.machine.process import BuildStopping
 from pipeline.store import noop
 from pipeline.store.files import append_lines, write_whole
-from pipeline.store.flock import LockHolders, LockWait, file_lock, lock_file, try_lock, wait_for_lock
+from pipeline.store.flock import LockHolders, LockWait, file_lock, is_file_locked, lock_file, try_lock, wait_for_lock
 from pipeline.store.folders import restore_run
 
 if TYPE_CHECKING:
@@ -227,10 +227,13 @@ def log_takeover(takeover: Takeover, before: Holder, after: Holder) -> None:
 DYING = 0.1
 
 
-def is_locked(run: str) -> bool:
-    """Check if somebody has the lock of a run right now, without waiting for it."""
-    with lock_file(f"{noop.folder(run)}/lock") as lock:
-        return not try_lock(lock)
+def lock_path(run: str) -> str:
+    return f"{noop.folder(run)}/lock"
+
+
+def is_locked(run: str) -> bool | None:
+    """Check if somebody has the lock of a run right now, without waiting for it; None where this user may not ask."""
+    return is_file_locked(lock_path(run))
 
 
 @contextmanager
@@ -251,7 +254,7 @@ def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator
 
 @contextmanager
 def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
-    with lock_file(f"{noop.folder(run)}/lock") as lock:
+    with lock_file(lock_path(run)) as lock:
         if takeover is None:
             _acquire_free(run, lock)
         before = _acquire_by_takeover(takeover, lock) if takeover else None

@@ -104,11 +104,13 @@ class SearchRow(NamedTuple):
 
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
-    states = target_states(run, [each.name for each in targets], {each.name for each in moment.running})
+    running = {each.name for each in moment.running}
+    states = target_states(run, [each.name for each in targets], running, moment.cut_off)
     refused = _refused_rows(targets)
     rows = [*_search_rows([each for each in targets if each.stage == SEARCH], states, refused)]
-    state = run_state(run, moment, count_states(states), any(each.summary for each in rows))
-    at = latest((each.at for each in states.values()), state)
+    ends = [each.at for each in states.values()]
+    state = run_state(run, moment, count_states(states), any(each.summary for each in rows), ends)
+    at = latest(ends, state)
     comparison = _comparison(targets)
     is_current = bool(comparison) and _is_current(targets, states, rows)
     headline = comparison_headline(comparison) if comparison and is_current else _standing(rows)

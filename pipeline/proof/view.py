@@ -108,9 +108,10 @@ class Knowledge(NamedTuple):
 
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
-    states = target_states(run, [each.name for each in targets], {each.name for each in moment.running})
-    known = _knowledge(targets, states, moment)
-    state = run_state(run, moment, count_states(states), known.phase != NOTHING)
+    running = {each.name for each in moment.running}
+    states = target_states(run, [each.name for each in targets], running, moment.cut_off)
+    known, ends = _knowledge(targets, states, moment), [each.at for each in states.values()]
+    state = run_state(run, moment, count_states(states), known.phase != NOTHING, ends)
     at = latest((each.at for each in states.values()), state)
     numbers, blocks = [*_figures(run, known, moment)], [*_blocks(run, known, states, moment)]
     return Projection(run, "proof", _headline(known), state, numbers, MEANING, blocks, f"coppice watch {run}", at)

@@ -35,7 +35,7 @@ from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.activity import activity_path, moment_of
 from pipeline.build.history import past_builds
-from pipeline.core.projection import DONE, LIVE, Json, Moment, as_json, delta
+from pipeline.core.projection import DONE, KINDS, LIVE, Json, Moment, Table, as_json, delta
 from pipeline.core.text import one_line, visible_text
 from pipeline.errors import SpecError, did_you_mean, unreadable_message
 from pipeline.screens.access import Discretion
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pipeline.screens.show import RecordedFeed
     from pipeline.views.pages.document import Sources
 
-LOG_BYTES = 64_000  # of a log at once
+LOG_BYTES, LOG = 64_000, "log"  # of a log at once; the column of a table that names some
 LONGEST_REASON = 200  # characters
 _RECORDED = (str, int, float, list, dict, type(None))  # of all that is read from a record
 
@@ -134,6 +134,10 @@ class RunFeed:
 
     def _name_files(self, blocks: Sequence[Json]) -> None:
         self._named |= {block["path"] for block in blocks if block.get("path")}
+        for block in (each for each in blocks if each["is"] == KINDS[Table]):
+            titles = [column["title"] for column in block["columns"]]
+            if LOG in titles:
+                self._named |= {row["cells"][titles.index(LOG)] for row in block["rows"]}
 
     def log(self, path: str, start: int | None = None) -> Json:
         """Read a log from a byte on, or its end; of files that a block has named, below runs/, and of no others.

@@ -22,6 +22,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.core.projection import Json
+from pipeline.core.text import one_line
 from pipeline.screens import access
 from pipeline.screens.access import Rejection, Request, Route, Site, security_headers
 from pipeline.screens.feed import module_command, page_sources
@@ -44,6 +45,7 @@ IDLE_SECONDS = 60.0
 HEADER_SECONDS, BODY_SECONDS, STEER_SECONDS = 5.0, 20.0, 120.0
 MOST_BODY = 1_000_000  # bytes
 MOST_CLIENTS, MOST_FEEDS = 400, 12
+LONGEST_PROBLEM = 500  # characters of a header
 
 
 def json_response(record: Any, headers: Mapping[str, str] = {}) -> Response:
@@ -130,13 +132,15 @@ class Dashboard:
         """The projection; with `since`, what makes that of a version the one of now."""
         run = await self._ready(route.words[0])
         if "since" in route.query:
-            return PieceResponse(since_pieces(run.since(access.whole_number(route.query["since"]) or 0)), _JSON)
+            version = access.whole_number(route.query["since"]) or 0
+            return PieceResponse(since_pieces(run.since(version), run.problem), _JSON)
         if run.changes and run.whole is not None and run.changes[-1].version > run.whole.version:
             await run.ask("fold")
         assert run.whole is not None
-        return packed_response(
-            run.whole, {**_JSON, "x-coppice-version": f"{run.whole.version}"}, _takes_packed(request)
-        )
+        headers = {**_JSON, "x-coppice-version": f"{run.whole.version}"}
+        if run.problem:  # what follows is true of the time before
+            headers["x-coppice-problem"] = one_line(run.problem, LONGEST_PROBLEM).encode("ascii", "replace").decode()
+        return packed_response(run.whole, headers, _takes_packed(request))
 
     async def _details(self, route: Route, request: WebRequest) -> Response:
         run = await self._ready(route.words[0])

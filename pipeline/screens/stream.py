@@ -275,13 +275,18 @@ def packed_response(content: FeedFrame, headers: Mapping[str, str], takes_packed
     return PieceResponse(content.pieces(), headers)
 
 
-def since_pieces(changes: Sequence[tuple[str, FeedFrame]]) -> Iterator[bytes]:
-    """JSON of what `FollowedRun.since` gives: a list of events, each with its version and its data."""
+def since_pieces(changes: Sequence[tuple[str, FeedFrame]], problem: str = "") -> Iterator[bytes]:
+    """JSON of what `FollowedRun.since` gives: a list of events, each with its version and its data.
+
+    The last one is the problem because of which there are no later ones, if there is one."""
     for number, (event, change) in enumerate(changes):
         yield b'%b{"event": "%b", "version": %d, "data": ' % (b", " if number else b"[", event.encode(), change.version)
         yield from change.pieces()
         yield b"}"
-    yield b"]" if changes else b"[]"
+    if problem:
+        last = {"event": "problem", "version": changes[-1][1].version if changes else 0, "data": problem}
+        yield (b", " if changes else b"[") + json.dumps(last).encode()
+    yield b"]" if changes or problem else b"[]"
 
 
 class EventResponse(Response):

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.core.graph import Graph, Target, step_of
-from pipeline.core.outcome import PastBuild
+from pipeline.core.outcome import needs_message
 from pipeline.core.projection import (
+    KILLED,
     TARGET_FAILED,
     TARGET_LEFT_OUT,
     TARGET_MADE,
     TARGET_OPEN,
+    TARGET_QUEUED,
     TARGET_RECALLED,
     TARGET_RUNNING,
     TARGET_WAITS,
@@ -24,6 +26,7 @@ from pipeline.core.projection import (
     Picture,
     Projection,
     Row,
+    RunState,
     Table,
     TargetState,
 )
@@ -58,12 +61,10 @@ MOST_DRAWN = 80
 
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
-    running = {each.name for each in moment.running}
-    states = target_states(run, [each.name for each in targets], running)
-    counts = count_states(states)
-    state, last = run_state(run, moment, counts), last_ended(moment.builds)
-    at = latest((each.at for each in states.values()), state)
-    numbers = [*_figures(counts, states, moment, last)]
+    states = standing_states(run, targets, moment)
+    counts, ends = count_states(states), [each.at for each in states.values()]
+    state = run_state(run, moment, counts, ends=ends)
+    at, numbers = latest(ends, state), [*_figures(counts, states, moment, state)]
     headline = f"{made_count(counts)} of {target_count(len(targets))} made: {state.why}."
     blocks = [*_blocks(run, targets, states, moment)]
     return Projection(run, "steps", headline, state, numbers, MEANING, blocks, f"coppice watch {run}", at)
@@ -74,8 +75,30 @@ def watched(run: str, targets: Sequence[Target]) -> list[str]:
     return [Receipts.path_of(run), f"{noop.folder(run)}/builds", steering_path(run)]
 
 
+def standing_states(run: str, targets: Sequence[Target], moment: Moment) -> dict[str, TargetState]:
+    """How targets stand: as recorded, and by what else is known of those that were not made.
+
+    What needs one that failed was skipped; to the others a build that goes on will come."""
+    graph, running = Graph(targets), {each.name for each in moment.running}
+    states = target_states(run, [each.name for each in targets], running, moment.cut_off)
+    began = moment.builds[-1].at if moment.builds and moment.is_building else 0.0
+    blocked: set[str] = set()  # that failed in a build before is tried again by one that goes on
+    for i, target in enumerate(graph.targets):
+        state = states[target.name]
+        needs = [name for j in graph.above(i) if (name := graph.targets[j].name) in blocked]
+        if state.failure and state.status in (TARGET_FAILED, TARGET_WAITS) and state.failure.end >= began:
+            blocked.add(target.name)
+        elif state.status == TARGET_OPEN and needs:
+            blocked.add(target.name)
+            why = needs_message([own_name(name) for name in needs])
+            states[target.name] = state._replace(status=TARGET_LEFT_OUT, why=why)
+        elif state.status == TARGET_OPEN and moment.is_building:
+            states[target.name] = state._replace(status=TARGET_QUEUED)
+    return {each.name: states[each.name] for each in targets}
+
+
 def _figures(
-    counts: Mapping[str, int], states: Mapping[str, TargetState], moment: Moment, last: PastBuild | None
+    counts: Mapping[str, int], states: Mapping[str, TargetState], moment: Moment, state: RunState
 ) -> Iterator[Figure]:
     made, failed = made_count(counts), counts.get(TARGET_FAILED, 0)
     yield Figure(
@@ -83,9 +106,12 @@ def _figures(
     )
     yield Figure("failed", str(failed), failed, "lower")
     yield from running_figure(moment)
-    if last and last.seconds is not None:
-        took = own_seconds(last) or 0.0
-        yield Figure("last build", duration(took), took, "lower", count_words(last.counts))
+    if last := last_ended(moment.builds):
+        took, done = own_seconds(last) or 0.0, count_words(last.counts)
+        if state.word == KILLED:
+            yield Figure("last build", "killed", None, "lower", f"build {last.number} took {duration(took)}: {done}")
+        else:
+            yield Figure("last build", duration(took), took, "lower", f"build {last.number}: {done}")
     saved = sum(each.saved for each in moment.builds)
     if saved:
         note = f"by {plural(len(moment.builds), 'build')}, which recalled instead of running"
@@ -121,6 +147,7 @@ def _target_table(targets: Sequence[Target], states: Mapping[str, TargetState]) 
         steps.setdefault(step_of(each.name), []).append(each.name)
     rows = [row for step, names in steps.items() for row in _step_rows(step, names, states)]
     columns = [Column("target"), Column("state"), Column("took", True), Column("ended"), Column("attempts", True)]
+    columns.append(Column("why"))
     sentence = f"{plural(len(steps), 'step')} with {target_count(len(targets))}."
     return Table("targets", "Targets", sentence, columns, rows)
 
@@ -130,7 +157,7 @@ def _step_rows(step: str, names: Sequence[str], states: Mapping[str, TargetState
         found = [states[name] for name in names]
         counts = Counter(each.status for each in found)
         work = [seconds for each in found if (seconds := each.seconds) is not None]
-        words = [step.partition(":")[2], count_words(counts), duration(sum(work)) if work else BLANK, BLANK, BLANK]
+        words = [step.partition(":")[2], count_words(counts), duration(sum(work)) if work else BLANK, *[BLANK] * 3]
         yield Row(words, status=next(word for word in _BY_WEIGHT if counts[word]))
     for name in names:
         each = states[name]
@@ -142,13 +169,14 @@ def _step_rows(step: str, names: Sequence[str], states: Mapping[str, TargetState
             took,
             recorded_time(each.at),
             str(record.attempts) if record else BLANK,
+            each.why or BLANK,
         ]
         yield Row(cells, name, each.status, 0 if name == step else 1)
 
 
 # Of several targets the first of these that one has is the step's.
 _BY_WEIGHT = (
-    *(TARGET_FAILED, TARGET_WAITS, TARGET_RUNNING, TARGET_OPEN),
+    *(TARGET_FAILED, TARGET_WAITS, TARGET_RUNNING, TARGET_QUEUED, TARGET_OPEN),
     *(TARGET_LEFT_OUT, TARGET_MADE, TARGET_RECALLED),
 )
 
@@ -169,5 +197,5 @@ def details(run: str, targets: Sequence[Target], item: str) -> Sequence[Block]:
     target = by_name.get(item) or by_name.get(f"{run}:{item}")
     if target is None:
         raise SpecError(f"{run} has no target '{item}'{did_you_mean(item, by_name)}")
-    (state,) = target_states(run, [target.name]).values()
+    state = standing_states(run, targets, Moment())[target.name]
     return [*target_blocks(target, state, describe(target), noop.folder(run))]

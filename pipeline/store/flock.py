@@ -57,6 +57,22 @@ def file_lock(
         yield fd
 
 
+def is_file_locked(path: str) -> bool | None:
+    """Check if somebody holds a lock; None where this user may not open its file.
+
+    Reading suffices, and nothing is made: who looks at a project may have no right to write there."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except PermissionError:
+        return None
+    try:
+        return not try_lock(fd, fcntl.LOCK_SH)
+    finally:
+        os.close(fd)
+
+
 @contextmanager
 def lock_file(path: str, access: int = 0o600) -> Iterator[int]:
     """Open a file to be locked; it is closed after the block, and a lock on it released."""

@@ -27,6 +27,7 @@ from pipeline.core.projection import (
     TARGET_RECALLED,
     TARGET_RUNNING,
     TARGET_WAITS,
+    RunningTarget,
     TargetState,
 )
 from pipeline.core.recipe import compact_json
@@ -34,6 +35,7 @@ from pipeline.errors import writing
 from pipeline.store import noop
 from pipeline.store.files import append_all, missing_newline, open_plain, write_whole
 
+CUT_OFF = "cut off: the build that made it was killed"
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
 # Of a receipt, files by path whose order counts: which of them belongs to which port.
 ORDERED = ("inputs", "outputs")
@@ -147,6 +149,30 @@ class Receipts:
         line = self._last_line(target, FAILED)
         return FailureRecord(**line.fields) if line else None
 
+    def failures(self) -> dict[str, FailureRecord]:
+        """The targets whose last attempt failed, as they were when this was opened.
+
+        Of many targets they are few: no index is made, and for each is read on only from its last failure."""
+        last: dict[bytes, int] = {}
+        word, at = f" {FAILED} ".encode(), -1
+        while (at := self._content.find(word, at + 1)) >= 0:
+            start = self._content.rfind(b"\n", 0, at) + 1
+            head = self._content[start:at].split(b" ")
+            if len(head) == 2:
+                last[head[1]] = start
+        lines = (self._line_at(start) for name, start in last.items() if not self._is_void(name, start))
+        return {line.target: FailureRecord(**line.fields) for line in lines if line}
+
+    def _line_at(self, start: int) -> ReceiptLine | None:
+        end = self._content.find(b"\n", start)
+        return parse_line(self._content[start : len(self._content) if end < 0 else end])
+
+    def _is_void(self, target: bytes, start: int) -> bool:
+        """Check if a line after the one that begins at `start` makes a failure of the target void."""
+        ends = (f" {event} ".encode() for event in (DONE, FORGOTTEN))
+        places = (self._content.find(b" " + target + end, start) for end in ends)
+        return any(at >= 0 and self._content.rfind(b"\n", 0, at) == at - 9 for at in places)
+
     def is_ignored(self, target: str) -> bool:
         return IGNORED in self._events(target)
 
@@ -202,12 +228,19 @@ class Receipts:
             self._fd = None
 
 
-def target_states(run: str, names: Collection[str], running: Collection[str] = ()) -> dict[str, TargetState]:
-    """How targets stand by what is recorded; `running`: those that a build works on."""
+def target_states(
+    run: str, names: Collection[str], running: Collection[str] = (), cut_off: Iterable[RunningTarget] = ()
+) -> dict[str, TargetState]:
+    """How targets stand by what is recorded; `running`: those that a build works on; `cut_off`: those on which one did
+    that was killed, which are open unless they have ended since."""
     receipts = Receipts(run)
     if len(names) > FEW:
         receipts.names()  # all of them are indexed at once
-    return {name: _state_of(name, receipts, name in running) for name in names}
+    states = {name: _state_of(name, receipts, name in running) for name in names}
+    for name, since, _ in cut_off:
+        if name in states and (states[name].at or 0.0) < since:
+            states[name] = states[name]._replace(status=TARGET_OPEN, why=CUT_OFF)
+    return states
 
 
 def _state_of(name: str, receipts: Receipts, is_running: bool) -> TargetState:

@@ -17,7 +17,6 @@ from pipeline.core.text import plain_text, plural
 from pipeline.errors import SpecError, not_built
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
-from pipeline.tree.report.cages import cages_text
 from pipeline.tree.report.explain import (
     CheckExplanation,
     explain_assignment,
@@ -30,7 +29,7 @@ from pipeline.tree.report.explain import (
 from pipeline.tree.report.manifest import evaluation_entry, idea_title
 from pipeline.tree.report.markdown import clip_text
 from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
-from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.report.run_records import RunRecords, cages_text
 from pipeline.tree.rules.beam import Evaluation, rank_key
 from pipeline.tree.rules.positions import SCORING_STAGES, EvalSlot, RunLayout, own_name, parse_slot, slot_of
 from pipeline.tree.rules.scoring import BestConfig

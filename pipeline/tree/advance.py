@@ -5,14 +5,18 @@ Depths after the stop of a search are only empty records."""
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Sequence
 
 from pipeline.core.graph import Target
+from pipeline.core.projection import Moment
 from pipeline.errors import SpecError
 from pipeline.machine.lock import is_locked
 from pipeline.store.files import write_whole
+from pipeline.store.steering import SteeringLog
 from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.obstacles import obstacles_of
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.report.validation import validate_run, validation_report
 from pipeline.tree.rules.assignment import NO_NODE
@@ -76,14 +80,16 @@ def summarize(run: str, targets: Sequence[Target], done: int) -> None:
     config = planned_config(targets)
     found = fold_manifest(run, {**config, "max_depth": done})
     found["run_config"]["max_depth"] = config["max_depth"]
-    write_whole(RunLayout(run).of_run(SUMMARY), summary_text(found).encode(errors="replace"), durable=False)
+    text = summary_text(found, Moment(True, SteeringLog(run).pause(), time.time()))
+    write_whole(RunLayout(run).of_run(SUMMARY), text.encode(errors="replace"), durable=False)
 
 
 def report(run: str, targets: Sequence[Target]) -> str:
     """Write the summary anew from the records there are; its path."""
     path = RunLayout(run).of_run(SUMMARY)
     _check_begun(run)
-    text = summary_text(fold_manifest(run, planned_config(targets)), is_locked(run))
+    moment = Moment(bool(is_locked(run)), SteeringLog(run).pause(), time.time())
+    text = summary_text(fold_manifest(run, planned_config(targets)), moment, obstacles_of(run, targets))
     write_whole(path, text.encode(errors="replace"))
     return path
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, OUTAGE_WORDS, RECALLED, Outcome, Wait
+from pipeline.core.projection import Moment
 from pipeline.core.text import plural
 from pipeline.errors import NO_ROOM
 from pipeline.git.command import GitOutage
@@ -27,11 +28,11 @@ from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import Receipts
 from pipeline.store.steering import SteeringLog, drop_claims
-from pipeline.tree.report.cages import uncaged_text
 from pipeline.tree.report.figures import headline
 from pipeline.tree.report.happenings import depth_line, idea_line, measured_fields, score_fields, stopped_line
 from pipeline.tree.report.live import LiveManifest
-from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.report.obstacles import obstacles_of
+from pipeline.tree.report.run_records import RunRecords, uncaged_text
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.rules.beam import SKIPPED
 from pipeline.tree.rules.positions import (
@@ -69,7 +70,7 @@ class TreeFollower(Follower):
     """Follows one build of a run."""
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
-        self.run, self.at = run, RunLayout(run)
+        self.run, self.at, self.targets = run, RunLayout(run), targets
         self.events = self.at.of_run(EVENTS)
         self.log = records.EventLog(self.events)
         self.config = planned_config(targets)
@@ -79,8 +80,8 @@ class TreeFollower(Follower):
         self.ahead = {target.name for target in targets if target.name.endswith(".ahead")}
         self.past = past = [*records.read_events(self.events)]
         self.known = records.lives_of(past)
-        promotions = (event for event in past if event["event"] == PROMOTION)
-        self.told_promotions = {(event["node_id"], event["promoted_from_eval_id"]) for event in promotions}
+        promoted = (event for event in past if event["event"] == PROMOTION)
+        self.told_promotions = {(each["node_id"], each["promoted_from_eval_id"]) for each in promoted}
         self.steering = SteeringLog(run)
         self.heeded = max((event.get("request", 0) for event in past), default=0)  # requests that are events already
         self.manifest = LiveManifest(run, self.config, self.known)
@@ -283,13 +284,13 @@ class TreeFollower(Follower):
         manifest = self._await_room(self._write, stopped)
         if not stopped and manifest["root"]["root_commit"]:
             self._await_room(lambda: keep_git_state(self.run, manifest), stopped)
-        path = self.at.of_run(SUMMARY)
-        where = f" See {path}." if os.path.exists(path) else ""
+        where = f" See {path}." if os.path.exists(path := self.at.of_run(SUMMARY)) else ""
         if self.outages:
             return f"{self._outage_text(manifest)}{where}"
-        if self.failed and manifest["nodes"]:
+        if self.failed:
             return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
-        words = [f"{headline(manifest)}{where}", uncaged_text(manifest)] if manifest["nodes"] else []
+        standing = headline(manifest, Moment(True, self.steering.pause()))
+        words = [f"{standing}{where}", uncaged_text(manifest)] if manifest["nodes"] else []
         return " ".join(filter(None, words))
 
     def _await_room(self, write: Callable[[], T], stopped: bool) -> T:
@@ -406,8 +407,9 @@ class TreeFollower(Follower):
         """Write the manifest, and the summary while it is ours and something has changed."""
         before = time.thread_time()
         manifest = self.manifest.write()
-        if self.announced and self.summary_is_ours and manifest["nodes"]:
-            text = summary_text(manifest).encode(errors="replace")
+        if self.announced and self.summary_is_ours and (manifest["nodes"] or self.failed):
+            moment = Moment(True, self.steering.pause(), time.time())
+            text = summary_text(manifest, moment, obstacles_of(self.run, self.targets)).encode(errors="replace")
             write_whole(self.at.of_run(SUMMARY), text, durable=False)
         pause = max(WRITE_EVERY, WRITE_SHARE * (time.thread_time() - before))
         self.next_write, self.pending = time.monotonic() + pause, False

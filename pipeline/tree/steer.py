@@ -22,14 +22,15 @@ from pipeline.models.contract import FREE
 from pipeline.store.files import write_whole
 from pipeline.store.noop import folder
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, append_request, is_claimed, put_given
+from pipeline.tree.report.obstacles import CHANGE, IDEA, awaited_answers
 from pipeline.tree.rules.assignment import DEDUPE_SCOPES, FrontierPlace, idea_identity, idea_similarity, parse_idea
-from pipeline.tree.rules.positions import BY_HAND, EvalSlot, RunLayout, parse_place, parse_slot
-from pipeline.tree.run.records import Origin, Record, from_json, load, load_if_intact, read_text
+from pipeline.tree.rules.positions import EvalSlot, RunLayout, parse_place, parse_slot
+from pipeline.tree.run.records import Origin, from_json, load, load_if_intact, read_text
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, PATCHES, SearchShape, shape_of
 from pipeline.tree.targets.builder import planned_config
 
-IDEA, CHANGE, GIVEN_UP = "idea", "change", "giving up"
+GIVEN_UP = "giving up"
 # Why nobody is asked for an idea that could be given in its place.
 NOT_ASKED = {
     PATCHES: "takes its ideas from a folder (`ideas: {backend: patches}`): put the idea there",
@@ -39,7 +40,7 @@ NOT_ASKED = {
 
 
 def open_to(run: str, targets: Sequence[Target]) -> Sequence[str]:
-    config, building = planned_config(targets), is_locked(run)
+    config, building = planned_config(targets), bool(is_locked(run))
     roles = config["backends"]
     slots = reversed(
         shape_of(config).all_slots() if roles["ideas"] not in NOT_ASKED else ()
@@ -58,7 +59,7 @@ def give(run: str, targets: Sequence[Target], text: str, file: str, where: str) 
     found: list[EvalSlot] = []
 
     def choose() -> str:
-        building = is_locked(run)  # now that no build can claim a slot
+        building = bool(is_locked(run))  # now that no build can claim a slot
         slot = next((each for each in slots if _is_free(run, each, building)), None)
         if slot is None:
             place = f"of {where} " if where else ""
@@ -140,10 +141,8 @@ def awaited(run: str, targets: Sequence[Target], slot: str = "") -> Sequence[Map
     config = planned_config(targets)
     if MANUAL not in (config["backends"]["ideas"], config["backends"]["coder"]):
         raise SpecError(f"answer: {run} has no role with `backend: manual`; nobody is waited for")
-    slots = _checked_slots(run, config, slot)
-    folders = {target.name: dict(target.reads) for target in targets if target.stage in ("idea", "by_hand")}
-    wanted = [each for each in slots if slot in ("", str(each))]
-    return [each for place in wanted for each in _awaited_at(run, folders, place)]
+    _checked_slots(run, config, slot)
+    return [each._asdict() for each in awaited_answers(run, targets) if slot in ("", each.slot)]
 
 
 def _checked_slots(run: str, config: Mapping[str, Any], slot: str) -> Sequence[EvalSlot]:
@@ -152,21 +151,6 @@ def _checked_slots(run: str, config: Mapping[str, Any], slot: str) -> Sequence[E
     if slot and slot not in map(str, slots):
         raise SpecError(f"answer: {run} has no slot '{slot}'; it would be like {slots[0]}")
     return slots
-
-
-def _awaited_at(run: str, reads: Mapping[str, Mapping[str, Sequence[str]]], slot: EvalSlot) -> Iterator[Record]:
-    at = RunLayout(run)
-    (ideas, *_) = reads.get(f"{run}:{slot}.idea", {}).get("ideas_folder", ("",))
-    (coder, *_) = reads.get(f"{run}:{slot}.change", {}).get("coder_folder", ("",))
-    context = load_if_intact(at.of_node(slot.place, "context.json"))
-    path = f"{ideas}/{slot}.md"
-    if ideas and context is not None and not context["closed"] and not os.path.exists(path):
-        yield {"slot": str(slot), "what": IDEA, "path": path, "idea": "", "worktree": ""}
-    task = load_if_intact(at.of_eval(slot, "task.json"))
-    path, tree = f"{coder}/{slot}.patch", at.of_run(f"{BY_HAND}/{slot}")
-    if coder and task is not None and not task["empty"] and not os.path.exists(path):
-        worktree = tree if os.path.isdir(tree) else ""
-        yield {"slot": str(slot), "what": CHANGE, "path": path, "idea": task["idea"], "worktree": worktree}
 
 
 def answer(run: str, targets: Sequence[Target], slot: str, content: bytes, file: str) -> Mapping[str, Any]:

@@ -17,9 +17,11 @@ from pipeline.git.objects import has_commit, patch_text
 from pipeline.git.repository import run_repository
 from pipeline.machine.lock import is_locked
 from pipeline.models.calls import Call, DamagedCall, read_calls
+from pipeline.store import noop
+from pipeline.store.receipts import Receipts, target_states
 from pipeline.store.steering import SteeringLog, steering_path
 from pipeline.tree.accounts import MARKS, Explanation
-from pipeline.tree.report.cages import cages_text
+from pipeline.tree.describe import describe
 from pipeline.tree.report.explain import CheckExplanation
 from pipeline.tree.report.figures import (
     Manifest,
@@ -35,8 +37,9 @@ from pipeline.tree.report.figures import (
 from pipeline.tree.report.happenings import last_build_events, pause_request
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.markdown import clip_text, format_change, format_money, format_number
+from pipeline.tree.report.obstacles import FailedTarget, SearchObstacles, failure_table, obstacles_of
 from pipeline.tree.report.projection import TITLE_WIDTH, finite, idea_reason, projection_of, tree_table
-from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.report.run_records import RunRecords, cages_text
 from pipeline.tree.rules.positions import (
     EVENTS,
     MANIFEST,
@@ -45,6 +48,7 @@ from pipeline.tree.rules.positions import (
     EvalSlot,
     NodePlace,
     RunLayout,
+    own_name,
     parse_place,
     parse_slot,
 )
@@ -53,7 +57,7 @@ from pipeline.tree.rules.sheet import SheetRow, csv_lines, csv_rows
 from pipeline.tree.run.verdicts import sheet_of
 from pipeline.tree.stages import STAGES
 from pipeline.tree.targets.builder import planned_config
-from pipeline.views.blocks import code_block, file_block
+from pipeline.views.blocks import code_block, file_block, target_blocks
 
 # Characters or bytes that are shown; of a log its end, of all others the beginning.
 LONGEST_TEXT, LONGEST_DIFF, LONGEST_LOG = 8_000, 24_000, 4_000
@@ -64,14 +68,15 @@ CHECK_STATUSES = {True: "passed", False: "rejected", None: "skipped"}
 
 
 def project(run: str, targets: Sequence[Target], moment: Moment) -> Projection:
-    return projection_of(current_manifest(run, planned_config(targets)), moment)
+    return projection_of(current_manifest(run, planned_config(targets)), moment, obstacles_of(run, targets))
 
 
 def watched(run: str, targets: Sequence[Target]) -> list[str]:
     """The files that a build or a person writes whenever something has changed."""
     del targets
     at = RunLayout(run)
-    return [*(at.of_run(name) for name in (MANIFEST, EVENTS, OPENINGS, VERDICT)), steering_path(run)]
+    written = (at.of_run(name) for name in (MANIFEST, EVENTS, OPENINGS, VERDICT))
+    return [*written, steering_path(run), Receipts.path_of(run)]
 
 
 def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
@@ -84,7 +89,8 @@ def moments(run: str, targets: Sequence[Target]) -> Iterator[Projection]:
         then = manifest_at(manifest, at)
         yield projection_of(then, moment_at(then, at))
     if times:
-        yield projection_of(manifest, Moment(is_locked(run), SteeringLog(run).pause(), times[-1]))
+        moment = Moment(bool(is_locked(run)), SteeringLog(run).pause(), times[-1])
+        yield projection_of(manifest, moment, obstacles_of(run, targets))
 
 
 def moment_at(manifest: Manifest, at: float) -> Moment:
@@ -96,14 +102,30 @@ def moment_at(manifest: Manifest, at: float) -> Moment:
 
 
 def details(run: str, targets: Sequence[Target], item: str) -> list[Block]:
-    """The blocks of an evaluation, such as d0.n0.i2, or of a node, such as d1.n0."""
+    """The blocks of an evaluation, such as d0.n0.i2, of a node, such as d1.n0, or of a target, such as d0.n0.test.
+
+    An evaluation or a node that there is not yet has those of its targets that failed."""
     manifest = current_manifest(run, planned_config(targets))
     if item in manifest["evaluations"]:
         records = RunRecords(run, planned_config(targets))
         return [*_evaluation_blocks(manifest, records, targets, parse_slot(item))]
     if item in manifest["nodes"]:
         return [*_node_blocks(manifest, parse_place(item))]
+    if target := next((each for each in targets if own_name(each.name) == item), None):
+        (state,) = target_states(run, [target.name]).values()
+        return [*target_blocks(target, state, describe(target), noop.folder(run))]
+    failed = [each for each in obstacles_of(run, targets).failed if each.name.startswith(f"{item}.")]
+    if failed:
+        return [*_failed_blocks(manifest, failed)]
     raise SpecError(f"{run}: '{clip_text(item, 40)}' is no node or evaluation; they are named d1.n0 and d1.n0.i2")
+
+
+def _failed_blocks(manifest: Manifest, failed: Sequence[FailedTarget]) -> Iterator[Block]:
+    yield from failure_table({**manifest, "evaluations": {}}, SearchObstacles(failed))
+    for name, _, record in failed:
+        yield from file_block(
+            f"log-{name}", f"The end of the log of `{name}`", record.log, "log", LONGEST_LOG, at_end=True
+        )
 
 
 # --- An evaluation.
@@ -348,7 +370,7 @@ def _tried(manifest: Manifest, name: str) -> Table:
     """The ideas that were tried on a node, as the tree has them."""
     tried = {key: each for key, each in manifest["evaluations"].items() if each["parent_node_id"] == name}
     own = {**manifest, "nodes": {name: manifest["nodes"][name]}, "evaluations": tried}
-    table = tree_table(own, Moment(is_locked(manifest["tree_run_id"])))
+    table = tree_table(own, Moment(bool(is_locked(manifest["tree_run_id"]))))
     rows = [row._replace(depth=0) for row in table.rows if row.item in tried]
     return Table("tried", "Tried on it", f"{plural(len(rows), 'idea')}.", table.columns, rows)
 

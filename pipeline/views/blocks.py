@@ -66,18 +66,27 @@ def count_states(states: Mapping[str, TargetState]) -> Counter[str]:
     return Counter(each.status for each in states.values())
 
 
-def run_state(run: str, moment: Moment, counts: Mapping[str, int], has_records: bool = False) -> RunState:
+def run_state(
+    run: str,
+    moment: Moment,
+    counts: Mapping[str, int],
+    has_records: bool = False,
+    ends: Iterable[float | None] = (),
+) -> RunState:
     """How a run stands, by its builds and by how many of its targets stand how.
 
-    `has_records`: of results, which may be older than all builds that are remembered."""
+    `has_records`: of results, which may be older than all builds that are remembered; `ends`: when targets ended."""
     last = moment.builds[-1] if moment.builds else None
     if moment.pause:
         return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
     if moment.is_building:
         working = f"{target_count(len(moment.running))} at work" if moment.running else RUN_STATES[LIVE]
         return RunState(LIVE, working, last.at if last and last.seconds is None else None)
+    if moment.unasked and (not last or last.seconds is None):
+        return RunState(STOPPED, unknown_text(moment), last.at if last else None)
     if last and last.seconds is None:
-        return RunState(KILLED, f"{RUN_STATES[KILLED]}; `coppice {run}` goes on where it was", last.at)
+        heard = max(at for at in (last.at, moment.heard, *ends) if at is not None)
+        return RunState(KILLED, f"{RUN_STATES[KILLED]}; `coppice {run}` goes on where it was", heard)
     since = last.at + (last.seconds or 0.0) if last else None
     if failed := counts.get(TARGET_FAILED, 0):
         return RunState(FAILED_RUN, f"{plural(failed, 'target')} failed", since)
@@ -89,6 +98,10 @@ def run_state(run: str, moment: Moment, counts: Mapping[str, int], has_records: 
         asked = f"{plural(left, 'target')} that no build was asked for: `coppice {run}` makes all of it"
         return RunState(STOPPED, why or f"no build goes on; {asked}", since)
     return RunState(DONE, RUN_STATES[DONE], since)
+
+
+def unknown_text(moment: Moment) -> str:
+    return f"whether a build works on it is not known: {moment.unasked} may not be read"
 
 
 def running_figure(moment: Moment) -> Iterator[Figure]:
@@ -128,7 +141,10 @@ def failure_table(run: str, states: Mapping[str, TargetState]) -> Iterator[Table
             why = each.failure.why + (f" ({OUTAGE_WORDS[each.failure.outage]})" if each.failure.outage else "")
             rows.append(Row([own_name(name), clean_text(why), each.failure.log or BLANK], name, each.status))
     if rows:
-        sentence = f"{target_count(len(rows))} of {run} failed, or wait for what is out."
+        told = Counter(row.status for row in rows)
+        words = {TARGET_FAILED: "failed", TARGET_WAITS: "kept back by what is out"}
+        counted = ", ".join(f"{target_count(told[status])} {word}" for status, word in words.items() if told[status])
+        sentence = f"Of {run}: {counted}."
         yield Table("failures", "Failures", sentence, [Column("target"), Column("why"), Column("log")], rows)
 
 
@@ -137,6 +153,8 @@ def target_blocks(
 ) -> Iterator[Block]:
     """Details of a target.  `words`: as its kind describes it; `folder`: where the records of its run lie."""
     facts = {"state": state.status, "stage": target.stage, "line of the spec": str(target.line or BLANK)}
+    if state.why:
+        facts["why"] = state.why
     if state.failure:
         facts |= {"why": clean_text(state.failure.why), "exit": str(state.failure.exit or BLANK)}
     if record := state.receipt or state.failure:
@@ -192,7 +210,8 @@ def build_blocks(run: str, moment: Moment) -> Iterator[Block]:
     if builds:
         rows = [_build_row(each, moment.is_building and each is builds[-1]) for each in reversed(builds[-MOST_BUILDS:])]
         columns = [Column("build", True), Column("began"), Column("took", True), Column("did"), Column("saved", True)]
-        sentence = f"The last {plural(len(rows), 'build')} of {len(builds)}."
+        cut = f", the last {len(rows)}" if len(rows) < len(builds) else ""
+        sentence = f"{plural(len(builds), 'build')}{cut}."
         yield Table("builds", "Builds", sentence, columns, rows)
     if (last := last_ended(builds)) and last.targets:
         yield _spans(run, last)

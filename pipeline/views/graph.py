@@ -16,6 +16,7 @@ from pipeline.core.projection import (
     TARGET_LEFT_OUT,
     TARGET_MADE,
     TARGET_OPEN,
+    TARGET_QUEUED,
     TARGET_RECALLED,
     TARGET_RUNNING,
     TARGET_WAITS,
@@ -27,7 +28,11 @@ from pipeline.views.pages.drawing import html_text
 STATUSES = (FRESH, STALE, FAILED, IGNORED)  # of a plan
 RECORDED = (  # of a run that is looked at: words of projections
     *(TARGET_MADE, TARGET_RECALLED, TARGET_RUNNING, TARGET_WAITS),
-    *(TARGET_OPEN, TARGET_FAILED, TARGET_LEFT_OUT),
+    *(TARGET_OPEN, TARGET_QUEUED, TARGET_FAILED, TARGET_LEFT_OUT),
+)
+UNMADE = (
+    *(FAILED, STALE, IGNORED, TARGET_RUNNING, TARGET_WAITS),
+    *(TARGET_QUEUED, TARGET_OPEN, TARGET_LEFT_OUT),
 )
 
 
@@ -88,7 +93,7 @@ def _box_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[s
         yield f"{targets[0].name}: {statuses[0]}"
     else:
         yield target_count(len(targets))
-        for wrong in (FAILED, STALE, IGNORED, TARGET_RUNNING, TARGET_WAITS, TARGET_OPEN, TARGET_LEFT_OUT):
+        for wrong in UNMADE:
             if names := [t.name for t, status in zip(targets, statuses, strict=True) if status == wrong]:
                 yield f"{wrong}: {join_names(names)}"
     if files := list(dict.fromkeys(path for t in targets for path in t.inputs)):

@@ -155,6 +155,19 @@ def test_a_line_of_progress_moves_no_cursor_and_is_short(reporter: ActivityRepor
     assert len(says) <= 200
 
 
+def test_a_list_that_is_empty_is_believed_too_and_a_pause_has_no_end_that_is_known(project: Project) -> None:
+    project.spec("x", STEPS)
+    with chdir(project.root), lock_runs(["x"]):
+        pid = json.loads(Path("runs/x/.coppice/run.lock.json").read_text())["pid"]
+        told = {"pid": pid, "at": time.time(), "left": 60.0, "running": []}
+        project.write(activity_path("x"), json.dumps(told))
+        seen = moment(project)
+        assert (seen.is_told, seen.running) == (True, ())
+        assert seen.left is not None
+        append_request("x", PAUSED)
+        assert moment(project).left is None
+
+
 @pytest.mark.parametrize(
     "content",
     [

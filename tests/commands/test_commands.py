@@ -470,7 +470,7 @@ def test_ignore_wants_a_name_and_info_exactly_one(tree: Project) -> None:
 
 
 def test_info_has_all_of_a_target(finished: Project) -> None:
-    seen = re.sub(r"[-:\d]+ [-:\d]+ in \d.\d s", "WHEN", do(finished, "info", "runs/x/whole.txt").out)
+    seen = re.sub(r"[-:\d]+ [-:\d]+ UTC in \d.\d s", "WHEN", do(finished, "info", "runs/x/whole.txt").out)
     assert seen.splitlines() == [
         "x:whole",
         "  status  fresh",

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,21 @@ import pytest
 from kit.building import ends
 from kit.project import PATIENCE, Project, environment
 from kit.stepping import planted, spec, stand, swept
+from kit.users import USER
 
 from pipeline.errors import RunLocked
 from pipeline.lean.model import LeanStartError
 from pipeline.lean.toolchain.cache import cached_folder
-from pipeline.machine.lock import HEARTBEAT_PERIOD, Takeover, heartbeats, log_takeover, own_holder, read_holder
+from pipeline.machine.lock import (
+    HEARTBEAT_PERIOD,
+    Takeover,
+    heartbeats,
+    is_locked,
+    lock_runs,
+    log_takeover,
+    own_holder,
+    read_holder,
+)
 from pipeline.store.flock import LockHolders, LockWait, file_lock, lock_file, wait_for_lock
 from pipeline.store.results import Store
 
@@ -452,3 +462,41 @@ def test_a_build_that_is_stopped_waits_for_no_lock_any_more(search: Project, loc
     before_the_build = lock.endswith("guard")  # nothing runs yet that would have to be ended
     assert build.returncode == (-number if before_the_build and number == signal.SIGTERM else 128 + number), err
     assert "Traceback" not in err
+
+
+def asked_by_a_reader(folder: Path) -> bool | None:
+    """What a user is told of the lock of `x` who may write nothing here."""
+    folder.chmod(0o755)
+    heard, told = os.pipe()
+    if (child := os.fork()) == 0:
+        os.chdir(folder)  # the folders above are nobody's business
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(USER)
+            os.setuid(USER)
+        os.write(told, repr(is_locked("x")).encode())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(told)
+    with os.fdopen(heard) as answer:
+        return {"True": True, "False": False, "None": None}[answer.read()]
+
+
+def test_whoever_may_only_read_is_told_whether_a_build_goes_on_or_that_nobody_knows(tmp_path: Path) -> None:
+    assert asked_by_a_reader(tmp_path) is False
+    assert not [*tmp_path.iterdir()], "who only asks leaves nothing"
+    with chdir(tmp_path):
+        lock = Path("runs/x/.coppice/lock")
+        with lock_runs(["x"]):
+            for path, mode in ((Path("runs"), 0o555), (lock.parents[1], 0o555), (lock.parent, 0o555), (lock, 0o444)):
+                path.chmod(mode)
+            assert asked_by_a_reader(tmp_path) is True
+            for folder in [*lock.parents][:3]:
+                folder.chmod(0o755)
+        assert asked_by_a_reader(tmp_path) is False
+        with open(lock, "rb") as other:
+            fcntl.flock(other, fcntl.LOCK_SH)
+            assert is_locked("x") is False, "one who asks is no build"
+        lock.chmod(0)
+        assert asked_by_a_reader(tmp_path) is None
+        lock.chmod(0o600)

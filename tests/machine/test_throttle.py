@@ -77,7 +77,7 @@ def test_no_control_groups_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("quota", "jobs"), [("25000", 1), ("100000", 1), ("100001", 2)])
 def test_a_build_runs_as_many_at_once_as_a_quota_allows(tmp_path: Path, quota: str, jobs: int) -> None:
     root = machine(tmp_path, "0::/\n", **{"sys/fs/cgroup/cpu.max": f"{quota} 100000"})
-    plan = RunPlan("x", "steps", "specs/x.yaml", "", False, {}, 1, (), "", (), (), [])
+    plan = RunPlan("x", "steps", "specs/x.yaml", "", False, {}, 1, (), "", {}, (), (), [])
     assert job_count(0, {"x": plan}, root) == min(jobs, *affinity())
     assert job_count(0, {"x": plan._replace(at_once=3)}, root) == 3
     assert job_count(5, {"x": plan}, root) == 5

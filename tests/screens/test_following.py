@@ -210,6 +210,28 @@ def test_who_asks_again_and_again_gets_what_has_changed_since(server: Served) ->
     assert server.ask(f"/api/runs/x?since={[whole, *changes][-1]['version']}").json() == []
 
 
+def test_who_asks_is_told_that_the_records_cannot_be_read_any_more(server: Served, ready: Project) -> None:
+    version = server.ask("/api/runs/x").headers["x-coppice-version"]
+    with chdir(ready.root), damaged("runs/x/manifest.json") as manifest:
+        manifest.write_text("[]")
+
+        def problem() -> str:
+            return server.ask("/api/runs/x").headers.get("x-coppice-problem") or ""
+
+        until(lambda: "damaged or do not fit together" in problem(), server.process)
+        *_, last = server.ask(f"/api/runs/x?since={version}").json()
+        assert (last["event"], "damaged or do not fit together" in last["data"]) == ("problem", True)
+    until(lambda: not problem(), server.process)
+    assert all(each["event"] != "problem" for each in server.ask(f"/api/runs/x?since={version}").json())
+
+
+def test_a_log_that_a_table_names_can_be_read(server: Served) -> None:
+    table = next(each for each in server.projection()["blocks"] if each["name"] == "failures")
+    at = [column["title"] for column in table["columns"]].index("log")
+    path = table["rows"][0]["cells"][at]
+    assert server.ask(f"/api/runs/x/log?path={path}").status_code == 200
+
+
 def test_a_spec_under_edit_does_not_end_the_view_of_what_is_recorded(server: Served, ready: Project) -> None:
     spec = ready.read("specs/x.yaml")
     ready.spec("x", "kind: tree\nrepo: [")
@@ -429,7 +451,7 @@ def test_a_pipe_in_the_place_of_a_record_is_not_waited_for(path: str) -> None:
 
 
 @pytest.mark.usefixtures("inside")
-def test_lines_of_the_log_that_are_no_events_are_passed_over() -> None:
+def test_lines_of_the_log_that_are_no_events_are_passed_over_and_told_of() -> None:
     before = RunFeed("x").now()
     content = Path("runs/x/events.jsonl").read_bytes()
     lines = [
@@ -441,7 +463,10 @@ def test_lines_of_the_log_that_are_no_events_are_passed_over() -> None:
     ]
     with damaged("runs/x/events.jsonl") as events:
         events.write_bytes(content + b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-        assert RunFeed("x").now() == before
+        shown = RunFeed("x").now()
+        missing = blocks_of(shown)["missing"]
+        assert "runs/x/events.jsonl has 5 lines that are no event" in missing["text"]
+        assert {**shown, "blocks": [each for each in shown["blocks"] if each is not missing]} == before
 
 
 @pytest.mark.usefixtures("inside")

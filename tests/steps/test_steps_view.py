@@ -5,14 +5,17 @@ from contextlib import chdir
 from typing import Any
 
 import pytest
+from kit.building import until
 from kit.project import Project
 
 from pipeline.build import project as projects
+from pipeline.build.activity import moment_of
 from pipeline.build.history import past_builds
 from pipeline.core.outcome import PastBuild, TargetTime
 from pipeline.core.projection import Moment, Projection, RunningTarget, as_json
 from pipeline.errors import SpecError
 from pipeline.steps import view
+from pipeline.store.steering import SteeringLog
 from pipeline.views.blocks import latest, own_seconds, run_state
 
 SPEC = """\
@@ -111,6 +114,54 @@ def test_a_build_without_an_end_is_killed_unless_somebody_works_on_it(project: P
     assert rows(live, "targets")[-1].status == "running"
     paused = {"event": "paused", "at": 5.0}
     assert seen(project, is_building=True, pause=paused).state.word == "paused"
+
+
+def test_where_nobody_may_ask_the_lock_that_is_said_and_nothing_is_called_killed(project: Project) -> None:
+    project.call("demo")
+    history = project.root / "runs/demo/.coppice/builds"
+    history.write_bytes(b"".join(line for line in history.read_bytes().splitlines(True) if b'"begin"' in line))
+    found = seen(project, unasked="runs/demo/.coppice/lock").state
+    assert (found.word, "runs/demo/.coppice/lock may not be read" in found.why) == ("stopped", True)
+
+
+def test_what_a_kill_cut_off_is_open_and_the_run_is_killed_since_it_was_last_heard_of(project: Project) -> None:
+    project.write("good", "")
+    project.call("demo")
+    project.spec("demo", SPEC.replace("echo yes", "echo yes; touch here; while [ ! -e go ]; do sleep 0.01; done"))
+    with project.popen("run", "demo") as build:
+        told = project.root / "runs/demo/.coppice/activity"
+        until(lambda: told.exists() and b"demo:last" in told.read_bytes() and (project.root / "here").exists(), build)
+        build.kill()
+    with chdir(project.root):
+        while (moment := moment_of("demo", SteeringLog("demo"), past_builds("demo"))).is_building:
+            pass  # what it was about to start has the lock a moment longer
+        shown = view.project("demo", projects.load(["demo"])["demo"].targets, moment)
+    (cut,) = moment.cut_off
+    assert cut.name == "demo:last"
+    row = rows(shown, "targets")[-1]
+    assert (row.status, row.cells[1], row.cells[-1]) == ("open", "open", "cut off: the build that made it was killed")
+    assert shown.state.word == "killed"
+    assert shown.state.since == shown.at == moment.heard
+    assert shown.state.since >= cut.since > moment.builds[-1].at
+    (last,) = (each for each in shown.figures if each.name == "last build")
+    assert (last.text, last.value) == ("killed", None)
+    assert last.note.startswith("build 1 took ")
+
+
+def test_what_no_build_has_come_to_is_next_while_one_goes_on_and_skipped_below_a_failure(project: Project) -> None:
+    waiting = seen(project, is_building=True, running=(RunningTarget("demo:part.1", 1e9),))
+    assert [row.status for row in rows(waiting, "targets")[1:]] == ["running", *["queued"] * 4]
+    project.spec("demo", SPEC.replace("cat {in}", "false; exit 3"))
+    project.call("demo")
+    shown = {row.cells[0]: row for row in rows(seen(project), "targets")}
+    assert (shown["all"].status, shown["last"].status) == ("failed", "skipped")
+    assert shown["last"].cells[-1] == "needs all"
+    facts = {row["cells"][0]: row["cells"][1] for row in details(project, "demo:last")["facts"]["rows"]}
+    assert (facts["state"], facts["why"]) == ("skipped", "needs all")
+    (sentence,) = (each.sentence for each in seen(project).blocks if each.name == "failures")  # type: ignore[union-attr]
+    assert sentence == "Of demo: 1 target failed."
+    (sentence,) = (each.sentence for each in seen(project).blocks if each.name == "builds")  # type: ignore[union-attr]
+    assert sentence == "1 build."
 
 
 def test_a_part_that_another_run_wanted_is_told_as_such_with_its_own_time() -> None:

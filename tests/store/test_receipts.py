@@ -120,6 +120,7 @@ def lines() -> st.SearchStrategy[ReceiptLine]:
 
 def known() -> list[object]:
     found = Receipts("a")
+    assert Receipts("a").failures() == {name: failure for name in NAMES if (failure := found.failure(name))}
     return [(found.receipt(n), found.failure(n), found.is_ignored(n), found.is_forgotten(n)) for n in NAMES]
 
 

@@ -1,6 +1,7 @@
 """A search can be steered from another terminal: paused, given an idea, answered; what was decided stays as it was."""
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -290,6 +291,23 @@ def by_hand(project: Project) -> Search:
     project.write("change.patch", adding("plus/mine", "gain=20\n"))
     project.write("wrong.patch", "--- a/nothing\n+++ b/nothing\n@@ -1 +1 @@\n-0\n+1\n")
     return search
+
+
+def test_what_a_person_is_to_answer_stands_on_all_screens_with_what_to_type(project: Project) -> None:
+    search = by_hand(project)
+    search.spec(ideas_per_node=2)
+    search.build(code=69)
+    commands = [f"coppice answer x d0.n0.i{n} FILE" for n in (0, 1)]
+    shown = said(search, "watch", "x")
+    assert re.search(r"Answers awaited . 2 rows", shown)
+    assert "Awaited of a person: 2 answers; `coppice answer x` tells what each is about" in " ".join(shown.split())
+    assert "`coppice answer x` tells for what; with an answer `coppice x` goes on" in " ".join(shown.split())
+    summary = project.read("runs/x/TREE_SUMMARY.md").partition("## Answers awaited\n")[2].partition("##")[0]
+    for command in commands:
+        assert command in summary
+        assert command in shown
+    said(search, "answer", "x", "d0.n0.i0", "mine.md")
+    assert commands[0] not in said(search, "watch", "x")
 
 
 def test_a_person_answers_what_is_awaited(project: Project) -> None:

@@ -13,7 +13,7 @@ from kit.tree_runs import forge, manifest_of
 
 from pipeline.core.cages import ISOLATED, CageKeys
 from pipeline.machine.grades import describe_auto, lacking
-from pipeline.tree.report.cages import uncaged_text
+from pipeline.tree.report.run_records import uncaged_text
 from pipeline.tree.report.summary import summary_text
 
 SWEEP = {**command("sh {in} {results} {limit}", "sweep.sh"), "env": {"LIST": "/dev/null"}}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kit.project import ROOT, Project
 from kit.tree_runs import IDEAS, manifest_of, searched, small_search
 
+from pipeline.core.projection import Moment
 from pipeline.tree.report.figures import best_path
 from pipeline.tree.report.happenings import idea_line
 from pipeline.tree.report.markdown import (
@@ -110,6 +111,17 @@ def test_a_search_that_goes_on_says_so(project: Project) -> None:
     text = summary_text(manifest_of(project))
     assert re.search(r"\| d0.n0.i1 \| Raise b. \| not yet +\| promising \| 10.5 -> 11.5 ", text)
     assert re.search(r"\| d0.n0.i0 \| Raise a. \| queued +\| - ", text)
+
+
+def test_a_page_of_a_search_that_is_not_at_its_end_says_of_when_it_is(project: Project) -> None:
+    small_search(project)
+    assert project.call("run", "x:d0.n0.i1.score").code == 0
+    as_of = r"As of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC; `coppice watch x` tells how it stands now\."
+    assert re.search(as_of, project.read("runs/x/TREE_SUMMARY.md").partition("## ")[0])
+    assert project.call("tree", "--tree-run-id", "x", "--report-only").code == 0
+    assert re.search(as_of, project.read("runs/x/TREE_SUMMARY.md").partition("## ")[0])
+    assert project.call("run", "x").code == 0
+    assert "As of" not in project.read("runs/x/TREE_SUMMARY.md")
 
 
 def test_the_best_node_need_not_be_the_deepest(manifest: dict[str, Any]) -> None:
@@ -236,8 +248,10 @@ def what_happened(manifest: dict[str, Any], events: list[dict[str, Any]]) -> tup
     running = {name: {**each, "task_state": "running"} for name, each in manifest["evaluations"].items()}
     state = {**manifest["state"], "stop_reason": None}
     only = {"d0.n0.i0": running["d0.n0.i0"]}
+    paused = next((each for each in reversed(events) if each["event"] in ("paused", "resumed")), {"event": "resumed"})
     page = summary_text(
-        {**manifest, "state": state, "evaluations": {**manifest["evaluations"], **only}, "events": events}
+        {**manifest, "state": state, "evaluations": {**manifest["evaluations"], **only}, "events": events},
+        Moment(True, paused if paused["event"] == "paused" else None),
     )
     lines = page.partition("## What happened\n\n")[2].partition("\n\n")[0].replace("\n  ", " ").splitlines()
     return page.splitlines()[2].partition(", ")[0], [line.removeprefix("- 1970-01-01 00:") for line in lines]

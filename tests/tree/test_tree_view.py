@@ -28,10 +28,11 @@ from pipeline.machine.lock import is_locked
 from pipeline.screens.feed import page_sources
 from pipeline.store.steering import SteeringLog
 from pipeline.tree import view
-from pipeline.tree.report.figures import best_path
+from pipeline.tree.report.figures import best_path, building_seconds
 from pipeline.tree.report.happenings import folded_events
 from pipeline.tree.report.live import current_manifest, manifest_at
 from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.obstacles import NO_OBSTACLES, SearchObstacles, obstacles_of
 from pipeline.tree.report.projection import projection_of
 from pipeline.tree.report.summary import summary_text
 from pipeline.tree.run.records import dump_record, lives_of, read_events
@@ -50,8 +51,9 @@ class Seen:
         self.project = project
         with chdir(project.root):
             self.targets = load(["x"])["x"].targets
-            self.moment = moment or Moment(is_locked("x"), SteeringLog("x").pause(), 2e9)
+            self.moment = moment or Moment(bool(is_locked("x")), SteeringLog("x").pause(), 2e9)
             self.manifest = current_manifest("x", config_of(project))
+            self.obstacles = obstacles_of("x", self.targets)
             self.json = strict(as_json(view.project("x", self.targets, self.moment)))
 
     def details(self, item: str) -> dict[str, Json]:
@@ -193,6 +195,116 @@ def test_of_a_build_that_is_gone_nothing_runs_or_is_next_and_the_way_on_is_said(
     assert "over 0 evaluations" in block(as_json(projection_of(nothing, Moment())), "stair")["sentence"]
 
 
+def test_a_target_of_the_start_that_failed_is_seen_with_its_reason_its_log_and_the_way_on(folder: Path) -> None:
+    project = small_search(Project(folder / "start"))
+    keys = project.read("specs/x.yaml").replace('"! grep -q 9 a b c d"', '[sh, -c, "echo no such thing >&2; exit 4"]')
+    project.spec("x", keys)
+    assert project.call("run", "x").code == 1
+    seen = Seen(project)
+    (row,) = block(seen.json, "failures")["rows"]
+    place, _, stage, why, _, log = row["cells"]
+    assert (place, row["item"], stage, log) == (
+        "d0.n0.test",
+        "d0.n0.test",
+        "test",
+        "runs/x/.coppice/logs/d0.n0.test.log",
+    )
+    for said in (why, seen.json["state"]["why"], project.read("runs/x/TREE_SUMMARY.md").replace("\n  ", " ")):
+        assert "the tests of the root failed: exit status 4" in said
+        assert "coppice forget x:root" in said
+    assert "no such thing" in seen.details("d0.n0.test")["log"]["text"]
+    of_place = seen.details("d0.n0")
+    assert block({"blocks": [*of_place.values()]}, "failures")["rows"] == [row]
+    assert "no such thing" in of_place["log-d0.n0.test"]["text"]
+    project.spec("x", keys.replace("exit 4", "exit 0"))
+    assert project.call("run", "x").code == 0
+    assert "d0.n0.test" not in str([each for each in Seen(project).json["blocks"] if each["name"] == "failures"])
+
+
+def test_where_events_are_missing_that_is_said_and_a_search_that_has_stopped_is_not_killed(
+    done: Seen, every: dict[str, Seen], folder: Path
+) -> None:
+    whole = (done.project.root / EVENTS).read_bytes()
+    cases = {"": "has no event", "\0\xff\n": "has no event", None: "is not there", "torn": "ends within a line"}
+    cases["odd"] = "has 1 line that is no event"
+    for number, (content, said) in enumerate(cases.items()):
+        project = done.project.copy(folder / f"events-{number}")
+        log = project.root / EVENTS
+        log.unlink()
+        if content is not None:
+            log.write_bytes({"torn": whole[:-5], "odd": b"{}\n" + whole}.get(content, content.encode()))
+        seen = Seen(project)
+        assert said in block(seen.json, "missing")["text"]
+        assert seen.json["state"]["word"] == "done"
+        page = summary_text(seen.manifest, seen.moment, seen.obstacles).partition("## What happened")[2]
+        assert f"Events are missing: {EVENTS} {said}" in " ".join(page.split())
+    names = [each["name"] for seen in every.values() for each in seen.json["blocks"]]
+    assert "missing" not in names, "where nothing was built there are none to miss"
+
+
+def test_events_are_told_in_the_order_of_time(done: Seen) -> None:
+    first, *others = done.manifest["events"]
+    late = {"at": first["at"] - 3, "event": "answered", "slot": "d0.n0.i0"}
+    shown = as_json(projection_of({**done.manifest, "events": [first, late, *others]}, Moment()))
+    lines = block(shown, "events")["text"].splitlines()
+    assert lines == sorted(lines, key=lambda line: line[:19])
+    assert "a person answered" in lines[0]
+
+
+def test_time_in_which_no_build_ran_does_not_count_though_a_person_asked_for_something_in_it() -> None:
+    def event(name: str, at: float) -> dict[str, Any]:
+        return {"event": name, "at": 1e9 + at}
+
+    killed = [event("build", 0.0), event("working", 3.0)]
+    asked = [event(name, 33.0) for name in ("paused", "resumed", "idea_given", "answered", "retried", "lock_takeover")]
+    again = [event("build", 40.0), event("build_ended", 85.8)]
+    assert building_seconds([*killed, *asked, *again], None) == 48.8
+    assert building_seconds([*killed, *asked], None) == 3.0
+
+
+def test_what_is_paid_is_told_once_and_the_budget_says_what_it_does_not_count(done: Seen) -> None:
+    manifest = deepcopy(done.manifest)
+    bill = {**manifest["money"], "calls": 4, "unknown_calls": 4, "unended_calls": 1}
+    bill["over_time"] = [{"eval_id": "d0.n0.i0", "usd": 0.0, "unknown_calls": 4}]
+    manifest |= {"money": bill, "state": {**manifest["state"], "stop_reason": None}}
+    manifest["state"]["spent"] = {**manifest["state"]["spent"], "unknown_calls": 3}
+    shown = as_json(projection_of(manifest, Moment(True)))
+    assert figure(shown, "spent")["text"] == "0 USD + 4 calls of unknown price"
+    assert block(shown, "money")["sentence"] == "Paid: 0 USD + 4 calls of unknown price for 4 calls."
+    assert "Not counted here: 0 USD + 1 call of unknown price" in block(shown, "budget")["sentence"]
+    assert "spending" not in [each["name"] for each in shown["blocks"]], "a line at zero says nothing"
+
+
+def test_where_nobody_may_ask_the_lock_that_is_said_and_nothing_is_called_killed(every: dict[str, Seen]) -> None:
+    for name, word in (("killed", "stopped"), ("stopped", "stopped"), ("done", "done")):
+        state = projection_of(every[name].manifest, Moment(unasked="runs/x/.coppice/lock")).state
+        assert state.word == word
+        assert word == "done" or "is not known: runs/x/.coppice/lock may not be read" in state.why
+
+
+def test_that_a_run_is_paused_is_told_by_its_requests_and_beside_what_else_stands_of_it(
+    every: dict[str, Seen],
+) -> None:
+    pause, manifest = {"event": "paused", "at": 1e9}, every["killed"].manifest
+    since, way = "2001-09-09 01:46:40 UTC", "`coppice resume x`, then `coppice x` goes on where it was"
+    killed = projection_of(manifest, Moment(False, pause, 2e9))
+    assert killed.state.word == "killed"
+    assert f"paused since {since}: {way}" in killed.state.why
+    assert killed.state.since == manifest["events"][-1]["at"]
+    assert projection_of(manifest, Moment(False, pause, 2e9, heard=1.9e9)).state.since == 1.9e9
+    for headline in (killed.headline, summary_text(manifest, Moment(False, pause, 2e9)).replace("**", "")):
+        assert f"the last one was killed; paused since {since}" in " ".join(headline.split())
+    heeded = {**manifest, "events": [*manifest["events"], {**pause, "at": manifest["events"][-1]["at"]}]}
+    for each, headed in ((manifest, pause), (heeded, pause), (heeded, None)):
+        shown = projection_of(each, Moment(True, headed, 2e9))
+        assert shown.state.word == ("paused" if headed else "live")
+        assert shown.headline.startswith("Paused since" if headed else "Still going on")
+    failed = projection_of(every["failed"].manifest, Moment(False, pause, 2e9))
+    assert (failed.state.word, way in failed.state.why) == ("failed", True)
+    out = projection_of(every["out"].manifest, Moment(False, pause, 2e9))
+    assert (out.state.word, "a model cannot be asked" in out.state.why) == ("paused", True)
+
+
 def test_a_node_on_which_nothing_was_tried_is_not_open_and_says_why_and_the_best_one_is_marked(done: Seen) -> None:
     manifest = deepcopy(done.manifest)
     slots = [each for each in manifest["evaluations"].values() if each["parent_node_id"] == "d1.n0"]
@@ -250,6 +362,18 @@ def test_what_a_build_says_that_it_works_on_is_shown_as_it_says(done: Seen) -> N
     assert figure(shown, "time")["until"] == 2e9 + 90
 
 
+def test_once_all_that_ran_before_a_pause_has_ended_nothing_runs(done: Seen) -> None:
+    half, running = when_one_ran(done)
+    pause = {"event": "paused", "at": half["events"][-1]["at"]}
+    shown = as_json(projection_of(half, Moment(True, pause, 2e9, (), None, is_told=True)))
+    assert figure(shown, "running")["text"] == "0"
+    assert "running" not in [each["name"] for each in shown["blocks"]]
+    row = tree_rows(shown)[running]
+    assert (row["status"], row["cells"][2]) == ("queued", "begun, not ended")
+    still = Moment(True, pause, 2e9, [RunningTarget(f"x:{running}.sweep", 1e9)], None, is_told=True)
+    assert tree_rows(as_json(projection_of(half, still)))[running]["status"] == "running"
+
+
 def test_an_outage_waits_and_is_no_failure(done: Seen) -> None:
     half, running = when_one_ran(done)
     last = half["events"][-1]["at"]
@@ -283,9 +407,11 @@ def section(text: str, title: str) -> str:
     return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
 
-def check_alike(manifest: dict[str, Any], shown: Json, is_building: bool) -> None:
+def check_alike(
+    manifest: dict[str, Any], shown: Json, moment: Moment, obstacles: SearchObstacles = NO_OBSTACLES
+) -> None:
     """Every number that both have is the same in the summary and in the projection."""
-    text = summary_text(manifest, is_building)
+    text = summary_text(manifest, moment, obstacles)
     plain = " ".join(text.replace("**", "").replace("\n> ", " ").split())
     if shown["state"]["word"] != "empty":
         assert " ".join(shown["headline"].split()) in plain
@@ -311,25 +437,29 @@ def check_alike(manifest: dict[str, Any], shown: Json, is_building: bool) -> Non
     budget = cells_of_summary(section(text, "Budget"))
     for row in block(shown, "budget")["rows"]:
         assert budget[row["cells"][0]] == row["cells"]
-    spent = "0" if nobody_was_asked(manifest) else figure(shown, "spent")["text"].removesuffix(" USD")
-    assert spent in budget["USD"][2].replace(",", "")
+    paid = figure(shown, "spent")["text"]
+    assert "Paid: " not in plain if nobody_was_asked(manifest) else f"Paid: {paid}" in plain
+    remarks = block(shown, "budget")["sentence"].partition("seconds.")[2].strip()
+    assert remarks in " ".join(section(text, "Budget").split()).replace("**", "")
     money = [each for each in shown["blocks"] if each["name"] == "money"]
     roles = cells_of_summary(section(text, "Money"))
     assert [roles[row["cells"][0]] for each in money for row in each["rows"]] == [
         row["cells"] for each in money for row in each["rows"]
     ]
     failures = {row["cells"][0] for each in shown["blocks"] if each["name"] == "failures" for row in each["rows"]}
-    assert failures == {name for name, each in manifest["evaluations"].items() if each["error"]}
+    targets = {each.name for each in obstacles.failed}
+    assert failures == {name for name, each in manifest["evaluations"].items() if each["error"]} | targets
+    assert all(f"- {name}: " in text for name in failures)
 
 
 def test_summary_and_projection_have_the_same_numbers_in_every_state(every: dict[str, Seen]) -> None:
     for seen in every.values():
-        check_alike(seen.manifest, seen.json, seen.moment.is_building)
+        check_alike(seen.manifest, seen.json, seen.moment, seen.obstacles)
 
 
 def test_they_have_the_same_numbers_of_two_thousand_evaluations(large: dict[str, Any]) -> None:
     shown = strict(as_json(projection_of(large, Moment())))
-    check_alike(large, shown, False)
+    check_alike(large, shown, Moment())
     rows = block(shown, "tree")["rows"]
     assert len(rows) == len(large["evaluations"]) + len(large["nodes"]) > 2000
     assert all(row["depth"] <= 11 and row["status"] in STATUSES for row in rows)
@@ -404,7 +534,7 @@ def test_no_number_breaks_a_projection(made: Made, data: st.DataObject) -> None:
 
 
 def nobody_was_asked(manifest: Any) -> bool:
-    return not (manifest["money"]["calls"] or manifest["state"]["spent"]["usd"])
+    return not (manifest["money"]["calls"] or manifest["money"]["usd"])
 
 
 def test_what_is_missing_is_shown_as_missing(every: dict[str, Seen]) -> None:
@@ -669,7 +799,10 @@ def test_at_any_time_its_counts_and_its_money_are_those_of_what_had_ended(made: 
     assert len(then["nodes"]) == so_far["promotion"] + (so_far["queued"] > 0)
     ended = [each for each in then["evaluations"].values() if each["finished_at"]]
     assert then["state"]["spent"]["usd"] == pytest.approx(0.25 * len(ended))
-    assert then["money"]["usd"] <= made["money"]["usd"]
+    over = {name for name, each in then["evaluations"].items() if each["finished_at"] or each["empty"]}
+    sums = [0.0, *(each["usd"] for each in made["money"]["over_time"])]
+    paid = zip(made["money"]["over_time"], pairwise(sums), strict=True)
+    assert then["money"]["usd"] == pytest.approx(sum(b - a for each, (a, b) in paid if each["eval_id"] in over))
     usd = figure(shown, "spent")["value"]
-    assert usd == (None if nobody_was_asked(then) else pytest.approx(0.25 * len(ended)))
+    assert usd == (None if nobody_was_asked(then) else then["money"]["usd"]), "the bill"
     summary_text(then)

@@ -14,7 +14,7 @@ from kit.browsing import CHROMIUM
 from kit.project import ROOT
 from kit.projections import HOSTILE, MadeSearch, every_kind
 
-from pipeline.core.projection import STATUSES, Json, Picture, apply_delta, as_json, delta
+from pipeline.core.projection import STATUSES, Column, Json, Picture, Row, Table, apply_delta, as_json, delta
 from pipeline.core.text import visible_text
 from pipeline.views.graph import RECORDED, Box, Chart, chart_picture
 from pipeline.views.pages.document import SCRIPT, STYLE, Sources, live_document, report_document
@@ -231,6 +231,14 @@ def test_a_graph_has_arrows_with_tips_and_marks_in_the_colours_of_their_statuses
     black = [word for word, fill in fills.items() if fill == "rgb(0, 0, 0)"]
     assert not black
     assert len({fills[word] for word in ("done", "running", "waiting", "failed", "open", "skipped")}) == 6
+
+
+def test_a_first_column_of_numbers_stands_below_its_header(shown: Shown) -> None:
+    projection, _ = every_kind()
+    table = Table("depths", "Depths", "", [Column("depth", True), Column("why")], [Row(["0", "none"])])
+    shown.open(report_document(SOURCES, {**as_json(projection), "blocks": [as_json(table)]}, []).html)
+    align = "getComputedStyle(document.querySelector('[data-block=depths] {}')).textAlign"
+    assert [shown.says(align.format(cell)) for cell in ("tbody td.first", "tbody td:last-child")] == ["right", "left"]
 
 
 # --- Places.

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from pipeline.core.projection import Moment
 from pipeline.core.text import BLANK, plural
-from pipeline.tree.report.happenings import standing_text, verdict_word
+from pipeline.tree.report.happenings import REQUESTED, standing_text, verdict_word
 from pipeline.tree.report.markdown import (
     clip_text,
     format_chance,
@@ -30,6 +31,7 @@ DRY_RUN = "**Dry run.** Ideas, code and numbers are made up from hashes; no mode
 GIVEN_NOTE = "The results of the start were given by `{}`; they were not measured here."
 NOTHING_ABOVE = "Nothing was found that ranks above it."
 UNFINISHED = "unfinished"
+BUILDING = Moment(is_building=True)  # of a build that tells of itself
 
 Manifest = Mapping[str, Any]
 
@@ -152,17 +154,17 @@ def gain_text(config: Manifest, comparison: Manifest, name: str) -> str:
 # --- The state in words.
 
 
-def headline(manifest: Manifest, is_building: bool = True) -> str:
+def headline(manifest: Manifest, moment: Moment = BUILDING) -> str:
     """The opening as one line for a terminal."""
-    return " ".join(line for line in opening_lines(manifest, is_building) if line).replace("**", "")
+    return " ".join(line for line in opening_lines(manifest, moment) if line).replace("**", "")
 
 
-def opening_lines(manifest: Manifest, is_building: bool = True) -> list[str]:
+def opening_lines(manifest: Manifest, moment: Moment) -> list[str]:
     """How the search stands, with its counts and its best node."""
     state, config = manifest["state"], manifest["run_config"]
     running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
     reason, best = state["stop_reason"], best_node(manifest)
-    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, is_building)
+    stop = f"Stopped: **{reason}**" if reason else standing_text(manifest["events"], running, moment)
     counts = counts_text(manifest)
     return [
         *([f"> {DRY_RUN}", ""] if config["dry_run"] else []),
@@ -431,7 +433,7 @@ def _mean_interval(manifest: Manifest, node: str, start: float, sign: float) -> 
 def building_seconds(events: Sequence[Mapping[str, Any]], now: float | None) -> float | None:
     """Seconds for which builds have worked; one that was killed until its last event, one that goes on until `now`.
 
-    None where no build has been told of."""
+    Requests of people are no build's.  None where no build has been told of."""
     began: float | None = None
     last, total, is_known = 0.0, 0.0, False
     for event in events:
@@ -440,7 +442,8 @@ def building_seconds(events: Sequence[Mapping[str, Any]], now: float | None) -> 
             began = None
         if event["event"] == EVENT_BUILD:
             began, is_known = event["at"], True
-        last = max(last, event["at"])
+        if event["event"] not in REQUESTED:
+            last = max(last, event["at"])
     if began is not None:
         total += max(last, now or 0.0) - began
     return round(max(total, 0.0), 3) if is_known else None

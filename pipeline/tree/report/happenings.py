@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipeline.core.projection import Moment
 from pipeline.core.text import BLANK, duration, join_names, plural
 from pipeline.store.steering import ANSWERED, IDEA_GIVEN, PAUSED, RESUMED, RETRIED
 from pipeline.tree.report.markdown import (
@@ -42,15 +43,15 @@ FIRST_LINES, LAST_LINES = 2, 8
 WHY_WIDTH = 100
 MOST_WHY = 1000  # of a reason below a table, of which candidates choose the words
 # Events that people cause, and stops, each in words.
-SINGLE_EVENTS = {
+REQUESTED = {
     "lock_takeover": "the run was taken over from another process",
     PAUSED: "paused",
     RESUMED: "resumed",
     IDEA_GIVEN: "a person gave an idea",
     ANSWERED: "a person answered",
     RETRIED: "a retry was begun",
-    EVENT_STOPPED: "the search stopped",
 }
+SINGLE_EVENTS = {**REQUESTED, EVENT_STOPPED: "the search stopped"}
 # Waits for something else than a model, by their kinds.
 NO_MODEL = {"disk full": "room on a disk", "killed": "a command that is killed from outside"}
 
@@ -105,13 +106,17 @@ def _got_on(event: Event) -> bool:
     return works or event.get("event") in GOT_ON
 
 
-def standing_text(events: Sequence[Event], running: Collection[str], is_building: bool) -> str:
-    """The state of a search that has not stopped: paused, waiting, or going on.  `running`: its evaluations at work."""
-    if pause := pause_request(events):
-        return f"**Paused** since {time_text(_time(pause))}"
+def standing_text(events: Sequence[Event], running: Collection[str], moment: Moment) -> str:
+    """The state of a search that has not stopped: paused, waiting, or going on.  `running`: its evaluations at work.
+
+    Whether it is paused is told by the moment: events have a request only once a build has heeded it."""
+    is_building, paused = moment.is_building, f"since {time_text(_time(moment.pause))}" if moment.pause else ""
     build, end = last_build_events(events)
     if build and not end and not is_building:
-        return "**Not at its end**: no build of it runs, the last one was killed"
+        killed = "**Not at its end**: no build of it runs, the last one was killed"
+        return f"{killed}; **paused** {paused}" if paused else killed
+    if paused:
+        return f"**Paused** {paused}"
     out = [span for span in wait_spans(events) if span.until is None]
     if out and {*running} <= {name for span in out for name in span.waiting}:
         first = min(out, key=lambda span: span.since)

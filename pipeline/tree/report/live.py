@@ -15,6 +15,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
+from pipeline.core.text import plural
 from pipeline.store.files import open_plain, whole_lines, write_whole
 from pipeline.tree.report.manifest import (
     NO_LIFE,
@@ -61,6 +62,7 @@ class EventTail:
 
     def _restart(self) -> None:
         self._inode, self._place, self._last = 0, 0, b""
+        self.size, self.damaged = 0, 0
         self.events: list[Record] = []
         self._texts: list[str] = []
 
@@ -74,7 +76,8 @@ class EventTail:
             self._restart()
             return
         with open_plain(self.path) as file:
-            inode = os.fstat(file.fileno()).st_ino
+            found = os.fstat(file.fileno())
+            inode, size = found.st_ino, found.st_size
             file.seek(self._place - len(self._last))
             if inode != self._inode or file.read(len(self._last)) != self._last:  # somebody has cut or replaced it
                 self._restart()
@@ -84,6 +87,20 @@ class EventTail:
                 self._place, self._last = self._place + len(line), line
                 if event := event_of(line):
                     self.events.append(event)
+                else:
+                    self.damaged += 1
+            self.size = max(size, self._place)  # more was appended meanwhile
+
+    @property
+    def fault(self) -> str:
+        """The fault of the log in words; empty where all of it are events."""
+        if not os.path.exists(self.path):
+            return "is not there"
+        if not self.events:
+            return "has no event"
+        if self.damaged:
+            return f"has {plural(self.damaged, 'line')} that {'is' if self.damaged == 1 else 'are'} no event"
+        return "ends within a line" if self.size > self._place else ""
 
 
 class LiveManifest:
@@ -214,6 +231,13 @@ def current_manifest(run: str, config: Params) -> Record:
         live.resume(stored, since)
         return live.fold()
     return {**stored, "holdout": sealed_record(run, config)}  # it is opened without a build of the search
+
+
+def event_fault(run: str) -> str:
+    """The fault of the events of a run in words; empty where nothing is."""
+    tail = _tail_of(os.path.abspath(RunLayout(run).of_run(EVENTS)))
+    tail.read_on()
+    return tail.fault
 
 
 @lru_cache(1)

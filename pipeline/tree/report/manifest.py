@@ -14,9 +14,16 @@ from math import fsum
 from pipeline.core.recipe import LIMITS
 from pipeline.models.calls import cost_of_calls, read_calls
 from pipeline.store.receipts import Receipts
-from pipeline.tree.report.cages import held_cages
 from pipeline.tree.report.money import fold_money
-from pipeline.tree.report.run_records import EXPANDED, FRONTIER, RECORD_FILES, RunRecords, created_at, node_entry
+from pipeline.tree.report.run_records import (
+    EXPANDED,
+    FRONTIER,
+    RECORD_FILES,
+    RunRecords,
+    created_at,
+    held_cages,
+    node_entry,
+)
 from pipeline.tree.rules import positions
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, RANK, SAME_CODE, SKIPPED

@@ -199,11 +199,15 @@ def budget_rows(manifest: Mapping[str, Any]) -> list[list[str]]:
 
 
 def budget_table(manifest: Mapping[str, Any]) -> list[str]:
-    """Amounts allowed and spent, and a warning of evaluations that cost more than was reserved."""
+    """Amounts allowed and spent, and what is to be said of them."""
+    lines = markdown_table(BUDGET_HEADER, budget_rows(manifest), right=BUDGET_HEADER[1:])
+    return [*lines, *(line for each in budget_remarks(manifest) for line in ("", each))]
+
+
+def budget_remarks(manifest: Mapping[str, Any]) -> list[str]:
+    """Warnings of what cost more than was meant, and what is neither spent nor left, or not counted."""
     state, config = manifest["state"], manifest["run_config"]
     most = config["ceiling"]
-    rows = budget_rows(manifest)
-    lines = markdown_table(BUDGET_HEADER, rows, right=BUDGET_HEADER[1:])
     capped = [name for name in AMOUNTS if most[name] is not None]
     spent = {slot: each["spent"] for slot, each in manifest["evaluations"].items() if each["spent"]}
     dear = ", ".join(slot for slot, cost in spent.items() if any(cost[name] > most[name] for name in capped))
@@ -211,13 +215,13 @@ def budget_table(manifest: Mapping[str, Any]) -> list[str]:
     limits = {name: limit for name in AMOUNTS if (limit := config["budget"][name]) is not None}
     beyond = [name for name, limit in limits.items() if most[name] is None and state["spent"][name] > limit]
     why = f"without `per_eval` for {join_names(beyond)}, all evaluations of a depth start while anything is left"
-    below = [
+    remarks = [
         warning if dear else "",
         f"**More than the budget was spent:** {why}." if beyond else "",
         _held_line(manifest),
         _uncounted_line(manifest),
     ]
-    return [*lines, *(line for each in below if each for line in ("", each))]
+    return [*filter(None, remarks)]
 
 
 def _held_line(manifest: Mapping[str, Any]) -> str:

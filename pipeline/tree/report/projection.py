@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from pipeline.core.outcome import OUTAGE_WORDS
+from pipeline.core.outcome import ANSWER_AWAITED, OUTAGE_WORDS
 from pipeline.core.projection import (
     DONE,
     EMPTY,
@@ -30,7 +30,6 @@ from pipeline.core.projection import (
     Text,
 )
 from pipeline.core.text import BLANK, duration, join_names, plural
-from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.figures import (
     DRY_RUN,
     GIVEN_NOTE,
@@ -58,35 +57,45 @@ from pipeline.tree.report.figures import (
     status_counts,
     too_good,
 )
-from pipeline.tree.report.happenings import folded_events, last_build_events, standing_text, wait_rows, waiting_slots
+from pipeline.tree.report.happenings import folded_events, last_build_events, standing_text, waiting_slots
 from pipeline.tree.report.markdown import clip_text, format_change, format_money, format_number
-from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_rows
-from pipeline.tree.report.run_records import EXPANDED
+from pipeline.tree.report.money import BILL_HEADER, BUDGET_HEADER, bill_cells, budget_remarks, budget_rows
+from pipeline.tree.report.obstacles import (
+    NO_OBSTACLES,
+    SearchObstacles,
+    awaited_table,
+    failed_text,
+    failure_table,
+    is_over,
+    missing_events,
+    outage_table,
+)
+from pipeline.tree.report.run_records import EXPANDED, cage_lines
 from pipeline.tree.report.summary import DEPTH_COUNTS, holdout_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import EVENTS, RunLayout, find_slot, own_name
 from pipeline.tree.rules.scoring import PAIRED
-from pipeline.tree.run.records import EVENT_FAILED, EVENT_STOPPED, EVENT_WORKING, RUNNING
-from pipeline.views.blocks import SAYS, expected_end, since_cell
+from pipeline.tree.run.records import EVENT_STOPPED, EVENT_WORKING, RUNNING
+from pipeline.views.blocks import SAYS, expected_end, since_cell, unknown_text
 from pipeline.views.lines import time_text
 from pipeline.views.pages.charts import ChartLine, ChartMark, line_chart
 from pipeline.views.pages.drawing import amount_scale, number_scale
 
-TITLE_WIDTH, REASON_WIDTH, LONGEST_REASON = 80, 140, 1000  # characters
+TITLE_WIDTH, REASON_WIDTH = 80, 140  # characters
 MOST_EVENTS, MOST_MARKS = 50, 240
 SILENT = (NO_NODE, NO_IDEA)  # empty slots that get no row
 BEST = "best"  # mark of the node that ranks best against the start
 ESTIMATE = "The estimated gain of the best one is its gain less what luck is expected to have added."
 
 
-def projection_of(manifest: Manifest, moment: Moment) -> Projection:
+def projection_of(manifest: Manifest, moment: Moment, obstacles: SearchObstacles = NO_OBSTACLES) -> Projection:
     """A search as it stands, from its manifest and what that does not say."""
-    run, events, state = manifest["tree_run_id"], manifest["events"], run_state(manifest, moment)
-    words = "Nothing was built yet." if state.word == EMPTY else headline(manifest, moment.is_building)
+    run, events, state = manifest["tree_run_id"], manifest["events"], run_state(manifest, moment, obstacles)
+    words = "Nothing was built yet." if state.word == EMPTY else headline(manifest, moment)
     meaning = [DRY_RUN.replace("**", "")] if manifest["run_config"]["dry_run"] else []
     meaning += [scoring_sentence(manifest["run_config"]), *cage_lines(manifest)[1:]]
-    blocks = [*_blocks(manifest, moment)]
+    blocks = [*_blocks(manifest, moment, obstacles)]
     at = max((*(event["at"] for event in events), *([state.since] if state.since else [])), default=None)
     numbers = [*figures(manifest, moment)]
     return Projection(run, "tree", words, state, numbers, " ".join(meaning), blocks, f"coppice watch {run}", at)
@@ -95,28 +104,36 @@ def projection_of(manifest: Manifest, moment: Moment) -> Projection:
 # --- The state of the run.
 
 
-def run_state(manifest: Manifest, moment: Moment) -> RunState:
+def run_state(manifest: Manifest, moment: Moment, obstacles: SearchObstacles = NO_OBSTACLES) -> RunState:
     """How a run stands.  Whether a build works on it is known only from outside; all else the events tell."""
-    events, reason = manifest["events"], manifest["state"]["stop_reason"]
+    run, events, reason = manifest["tree_run_id"], manifest["events"], manifest["state"]["stop_reason"]
     build, end = last_build_events(events)
-    last = events[-1]["at"] if events else None
+    last = max((event["at"] for event in events), default=None)
+    heard = max(last or 0.0, moment.heard or 0.0)
     if moment.is_building and not moment.pause:
         running = [name for name, each in manifest["evaluations"].items() if each["task_state"] == RUNNING]
-        standing = standing_text(events, running, True).replace("**", "")
+        standing = standing_text(events, running, moment).replace("**", "")
         return RunState(LIVE, standing, build["at"] if build and not end else None)
     if not build and not manifest["nodes"] and not moment.is_building and not moment.pause:
         return RunState(EMPTY, RUN_STATES[EMPTY])
-    goes_on = f"`coppice {manifest['tree_run_id']}` goes on where it was"
-    if build and not end and not moment.is_building:
-        return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", last)
+    goes_on = f"`coppice {run}` goes on where it was"
+    if moment.unasked and not is_over(manifest):
+        return RunState(STOPPED, unknown_text(moment), last)
+    if reason == ANSWER_AWAITED and obstacles.awaited:
+        goes_on = f"`coppice answer {run}` tells for what; with an answer {goes_on}"
+    if moment.pause:
+        goes_on = f"paused since {time_text(moment.pause['at'])}: `coppice resume {run}`, then {goes_on}"
+    lost_end = is_over(manifest) and missing_events(manifest, moment, obstacles)  # which may have been the last event
+    if build and not end and not moment.is_building and not lost_end:
+        return RunState(KILLED, f"{RUN_STATES[KILLED]}: it began at {time_text(build['at'])}; {goes_on}", heard)
     if end and end.get("failed") and not moment.is_building:
-        failed = f"{plural(end['failed'], 'target')} of the last build failed; {goes_on}"
-        return RunState(FAILED_RUN, failed, end["at"])
-    if reason and reason not in OUTAGE_WORDS and not moment.is_building:
+        return RunState(FAILED_RUN, f"{failed_text(end['failed'], obstacles)}; {goes_on}", end["at"])
+    if is_over(manifest) and not moment.is_building:
         stopped = next((event["at"] for event in reversed(events) if event["event"] == EVENT_STOPPED), last)
         return RunState(DONE, f"the search stopped: {reason}", stopped)
     if moment.pause:
-        return RunState(PAUSED, RUN_STATES[PAUSED], moment.pause.get("at"))
+        out = f"; {OUTAGE_WORDS[reason]}" if reason in OUTAGE_WORDS else ""
+        return RunState(PAUSED, f"{RUN_STATES[PAUSED]}{out}", moment.pause["at"])
     why = OUTAGE_WORDS[reason] if reason else RUN_STATES[STOPPED]
     return RunState(STOPPED, f"{why}: {goes_on}", end["at"] if end else last)
 
@@ -143,12 +160,13 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
     share = f"{100 * kept / decided:.0f} % became nodes" if decided else "nothing is decided yet"
     yield Figure("kept", f"{kept} of {decided}" if decided else BLANK, kept / decided if decided else None, note=share)
     yield Figure("depth", f"{state['current_depth']} of {config['max_depth']}", state["current_depth"])
-    spent, left = state["spent"], state["left"]["usd"]
+    money, left = manifest["money"], state["left"]["usd"]
     note = "no limit" if config["budget"]["usd"] is None else "nobody knows what is left" if left is None else ""
     note = note or f"{left:.12g} USD left of {config['budget']['usd']:.12g}"
-    was_asked = spent["usd"] or spent["unknown_calls"] or manifest["money"]["calls"]
-    text = format_money(spent["usd"], spent["unknown_calls"]) if was_asked else BLANK
-    yield Figure("spent", text, finite(spent["usd"]) if was_asked else None, note=note)
+    note += f"; {money['recalled_usd']:.12g} USD recalled, not paid here" if money["recalled_usd"] else ""
+    was_asked = money["calls"] or money["usd"] or money["unknown_calls"]
+    text = format_money(money["usd"], money["unknown_calls"]) if was_asked else BLANK
+    yield Figure("spent", text, finite(money["usd"]) if was_asked else None, note=note)
     seconds = building_seconds(manifest["events"], moment.now if moment.is_building else None)
     goes_on = moment.is_building and seconds is not None
     since = round(moment.now - seconds, 3) if goes_on and seconds is not None else None
@@ -161,7 +179,7 @@ def figures(manifest: Manifest, moment: Moment) -> Iterator[Figure]:
 # --- Blocks.
 
 
-def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
+def _blocks(manifest: Manifest, moment: Moment, obstacles: SearchObstacles) -> Iterator[Block]:
     running = [*_running(manifest, moment)]
     if running:
         header = [Column("target"), Column("idea"), Column("since", True, is_since=True), Column("says")]
@@ -177,11 +195,15 @@ def _blocks(manifest: Manifest, moment: Moment) -> Iterator[Block]:
         run = manifest["tree_run_id"]
         sealed = [f"Sealed: `coppice holdout {run}` opens it once, when the search has stopped."]
         yield Text("holdout", "Held out", "\n\n".join([*holdout_lines(manifest["holdout"])] or sealed))
-    yield from _failures(manifest)
+    yield from awaited_table(manifest, obstacles)
+    yield from failure_table(manifest, obstacles)
+    yield from outage_table(manifest)
     yield from _money(manifest)
     yield from _budget(manifest)
     if "baseline_csv" in manifest["run_config"]:
         yield Text("given", "The start", GIVEN_NOTE.format(manifest["run_config"]["baseline_csv"]))
+    for sentence in missing_events(manifest, moment, obstacles):
+        yield Text("missing", "Events are missing", sentence)
     yield from _events(manifest)
 
 
@@ -195,7 +217,7 @@ def _running(manifest: Manifest, moment: Moment) -> Iterator[Row]:
         title = clip_text(evaluations[str(slot)]["idea_title"], TITLE_WIDTH) if str(slot) in evaluations else ""
         cells = [own_name(target.name), title or BLANK, since_cell(target.since), clip_text(target.says, REASON_WIDTH)]
         yield Row([*cells[:3], cells[3] or BLANK], str(slot) if slot else "", "running")
-    if moment.running:
+    if moment.running or moment.is_told:
         return
     works = {e["eval_id"]: e for e in manifest["events"] if e["event"] == EVENT_WORKING and "eval_id" in e}
     for name, each in evaluations.items():
@@ -238,6 +260,8 @@ def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
     for name, node in nodes.items():
         heirs.setdefault(node["artifacts"]["promoted_from_eval_id"], []).append(name)
     best = best_path(manifest)[-1]
+    held = moment.is_told and moment.pause
+    at_work = {str(find_slot(own_name(target.name))) for target in moment.running}
     stack = [(name, 0) for name, node in reversed(nodes.items()) if node["parent_node_id"] not in nodes]
     while stack:
         name, depth = stack.pop()
@@ -249,8 +273,9 @@ def _tree_rows(manifest: Manifest, moment: Moment) -> Iterator[Row]:
                     stack.append((each["eval_id"], depth + 1))
         else:
             each = manifest["evaluations"][name]
-            status = idea_status(each, moment.is_building, name in waiting)
-            yield _idea_row(each, status, manifest["run_config"], depth, moment.is_building)
+            is_held = each["task_state"] == RUNNING and held and name not in at_work  # it is next, after the pause
+            status = "queued" if is_held else idea_status(each, moment.is_building, name in waiting)
+            yield _idea_row(each, status, manifest["run_config"], depth, moment.is_building and not is_held)
 
 
 def _node_row(manifest: Manifest, name: str, tried: Sequence[Manifest], depth: int, best: bool) -> Row:
@@ -376,35 +401,6 @@ def _remarks(manifest: Manifest) -> Iterator[Block]:
         yield Table("twice", "Look twice", sentence, header, rows)
 
 
-def _failures(manifest: Manifest) -> Iterator[Block]:
-    """Failures, by a candidate's fault or by a target's, and what was out."""
-    told = {event["eval_id"]: event for event in manifest["events"] if event["event"] == EVENT_FAILED}
-    rows = []
-    for name, each in manifest["evaluations"].items():
-        error = each["error"]
-        if not error and each["task_state"] == FAILED and name in told:
-            error = told[name].get("error")
-        if error:
-            why, code = clip_text(error.get("why") or "", LONGEST_REASON), error.get("exit")
-            cells = [
-                name,
-                clip_text(each["idea_title"], TITLE_WIDTH) or BLANK,
-                error.get("stage") or BLANK,
-                why or BLANK,
-            ]
-            status = idea_status(each, False, False)
-            rows.append(Row([*cells, str(code) if code else BLANK, error.get("log") or BLANK], name, status))
-    if rows:
-        header = [Column(each) for each in ("place", "idea", "stage", "why")]
-        header += [Column("exit", True), Column("log")]
-        yield Table("failures", "Failures", "Evaluations that failed, at which stage and why.", header, rows)
-    if waits := wait_rows(manifest["events"]):
-        names = ("since", "what was out", "pauses", "waited", "until")
-        columns = [Column(name, name == "pauses") for name in names]
-        yield Table("outages", "Outages", f"{plural(len(waits), 'outage')}: nothing of it became a result.", columns,
-                    [Row(cells, status="" if is_over else "waiting") for cells, is_over in waits])  # fmt: skip
-
-
 def _money(manifest: Manifest) -> Iterator[Block]:
     money, spent = manifest["money"], manifest["money"]["over_time"]
     if not (money["calls"] or spent or money["recalled_usd"]):
@@ -421,7 +417,7 @@ def _money(manifest: Manifest) -> Iterator[Block]:
     )
     columns = [Column(name, at > 0) for at, name in enumerate(BILL_HEADER)]
     yield Table("money", "Money by role and depth", sentence, columns, rows)
-    if spent:
+    if any(each["usd"] for each in spent):
         points = [(0.0, 0.0), *((float(at), each["usd"]) for at, each in enumerate(spent, 1))]
         every = max(1, len(points) // MOST_MARKS)
         across, up = (
@@ -436,11 +432,13 @@ def _money(manifest: Manifest) -> Iterator[Block]:
 def _budget(manifest: Manifest) -> Iterator[Block]:
     columns = [Column(name, at > 0) for at, name in enumerate(BUDGET_HEADER)]
     rows = [Row(cells) for cells in budget_rows(manifest)]
-    yield Table("budget", "Budget", "What was allowed and spent; evaluations add up their seconds.", columns, rows)
+    remarks = [each.replace("**", "") for each in budget_remarks(manifest)]
+    sentence = " ".join(["What was allowed and spent; evaluations add up their seconds.", *remarks])
+    yield Table("budget", "Budget", sentence, columns, rows)
 
 
 def _events(manifest: Manifest) -> Iterator[Block]:
-    events = manifest["events"]
+    events = sorted(manifest["events"], key=lambda event: event["at"])  # a request is noted by the next build
     if every := folded_events(events):
         lines, path = [each.line for each in every[-MOST_EVENTS:]], RunLayout(manifest["tree_run_id"]).of_run(EVENTS)
         is_cut = len(every) > len(lines)

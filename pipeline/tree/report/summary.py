@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pipeline.core.projection import Moment
 from pipeline.core.text import BLANK, join_names, plural
-from pipeline.tree.report.cages import cage_lines
 from pipeline.tree.report.figures import (
+    BUILDING,
     IDEA_WIDTH,
     NAME_WIDTH,
     UNFINISHED,
@@ -40,9 +41,19 @@ from pipeline.tree.report.markdown import (
     wrap_line,
 )
 from pipeline.tree.report.money import MOST_ROWS, budget_table, money_lines
+from pipeline.tree.report.obstacles import (
+    NO_OBSTACLES,
+    SearchObstacles,
+    awaited_lines,
+    is_over,
+    missing_events,
+    obstacle_lines,
+)
+from pipeline.tree.report.run_records import cage_lines
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.beam import FINAL_STATUSES
 from pipeline.tree.rules.scoring import PAIRED, BestConfig
+from pipeline.views.lines import time_text
 
 DEPTH_COUNTS = ("planned", "assigned", *FINAL_STATUSES, UNFINISHED, "promoted")
 TOOK = "took, s"  # not `seconds`, as a metric may be called
@@ -184,11 +195,17 @@ def _verdict(result: Manifest) -> str:
 SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 
-def summary_text(manifest: Manifest, is_building: bool = True) -> str:
-    """The page.  `is_building`: a build of the search runs, or has just ended and writes this."""
-    best, state = best_path(manifest), manifest["state"]
+def summary_text(manifest: Manifest, moment: Moment = BUILDING, obstacles: SearchObstacles = NO_OBSTACLES) -> str:
+    """The page.  In its moment a build of the search runs, or has just ended and writes this, or none does."""
+    best, state, is_building = best_path(manifest), manifest["state"], moment.is_building
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
-    opening = [*opening_lines(manifest, is_building), "", scoring_sentence(manifest["run_config"])]
+    opening = [
+        *opening_lines(manifest, moment),
+        *_as_of(manifest, moment),
+        "",
+        scoring_sentence(manifest["run_config"]),
+    ]
+    happened = happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)
     sections = [
         ("", [*opening, *cage_lines(manifest)]),
         ("Held out", ([*holdout_lines(manifest["holdout"])] or [sealed]) if manifest["holdout"] else []),
@@ -197,8 +214,9 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
         ("Beam", beam_table(manifest)),
         ("Nodes", node_table(manifest)),
         *_depths(manifest, is_building),
-        ("Failures", failure_lines(manifest)),
-        ("What happened", happening_lines(manifest["events"], bool(state["stop_reason"]), is_building)),
+        ("Answers awaited", awaited_lines(manifest, obstacles)),
+        ("Failures", [*failure_lines(manifest), *obstacle_lines(obstacles)]),
+        ("What happened", [*happened, *missing_events(manifest, moment, obstacles)]),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
         ("Money", [*money_lines(manifest), *_left_out(manifest)]),
@@ -209,6 +227,13 @@ def summary_text(manifest: Manifest, is_building: bool = True) -> str:
         if lines:
             text += ["", *([f"## {title}", ""] if title else []), *_fitted(lines)]
     return "\n".join(text) + "\n"
+
+
+def _as_of(manifest: Manifest, moment: Moment) -> Iterator[str]:
+    """The time of a page that is not the last one; whoever kills the build leaves it."""
+    if moment.now and not is_over(manifest):
+        watch = f"coppice watch {manifest['tree_run_id']}"
+        yield from ("", f"As of {time_text(moment.now)}; `{watch}` tells how it stands now.")
 
 
 def _fitted(lines: Iterable[str]) -> Iterator[str]:

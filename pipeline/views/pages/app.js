@@ -792,7 +792,8 @@ keys      all by keyboard */
       const hasChildren = this.isTree && this.isParent.has(at);
       const fold = this.isTree && mute(hasChildren ? (isFolded ? "▸" : "▾") : "", { class: "fold" });
       const name = row.item ? itemLink(row.item, first, { tabindex: "-1" }) : node("span", {}, first);
-      const start = node("td", { class: "first", title: this.isLong ? first : null }, fold, name);
+      const look = this.block.columns[0]?.is_number ? "first number" : "first";
+      const start = node("td", { class: look, title: this.isLong ? first : null }, fold, name);
       if (row.depth) start.style.paddingInlineStart = `${row.depth * 1.1 + 0.5}em`;
       const classes = [this.context.has(at) && "context", isOpen && "open", this.fresh.has(row.item) && "fresh"];
       const hasRole = this.table.hasAttribute("role");
@@ -1227,6 +1228,8 @@ keys      all by keyboard */
     delta: (change) => take(applyDelta(run.projection, change)),
   };
 
+  const unreadable = (why) => `its records cannot be read: ${why}`;
+
   function follow() {
     const source = new EventSource(`${data.live.base}/events`);
     for (const [name, taker] of Object.entries(TAKERS)) {
@@ -1238,7 +1241,7 @@ keys      all by keyboard */
     }
     source.addEventListener("problem", (event) => {
       const why = JSON.parse(event.data); // empty: it is over
-      setLink(why && `its records cannot be read: ${why}`);
+      setLink(why && unreadable(why));
     });
     source.addEventListener("open", () => setLink(""));
     source.addEventListener("error", () => {
@@ -1250,11 +1253,15 @@ keys      all by keyboard */
   /** Ask again and again, where events do not come through. */
   async function poll() {
     try {
+      let word = "asked every 5 s";
       for (const { event, version, data: told } of await ask(`?since=${link.version}`)) {
-        link.version = version;
-        TAKERS[event](told);
+        if (event === "problem") word = unreadable(told);
+        else {
+          link.version = version;
+          TAKERS[event](told);
+        }
       }
-      setLink("asked every 5 s");
+      setLink(word);
     } catch (error) {
       setLink(`${LOST} (${error.message})`, true);
     }

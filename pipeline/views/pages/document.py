@@ -23,7 +23,7 @@ from pipeline.views.pages.drawing import LOOKS_STYLE, html_text
 SCRIPT, STYLE = "app.js", "app.css"  # the files beside this one that a page is made with
 MOST_BYTES = 2_000_000  # of a file with all its details
 PLAIN_BYTES = 16_000  # a projection of up to so many stands in the file as it is
-CHUNK_BYTES = 200_000  # of details that are packed together, before they are
+CHUNK_BYTES = 400_000  # of details that are packed together, before they are
 _TREE = "%3Cpath fill='%232f9e6a' d='M8 1 14 11H9v4H7v-4H2z'/%3E"
 ICON = f"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E{_TREE}%3C/svg%3E"
 
@@ -204,13 +204,17 @@ def _base85(content: bytes) -> str:
 
 
 def _script(sources: Sources) -> str:
-    """The script without comments that take whole lines, and without what its lines begin with."""
-    return re.sub(r"^[ \t]*(//.*|/\*(?s:.*?)\*/[ \t]*)?\n?", "", sources.script, flags=re.MULTILINE)
+    return _without_comments(sources.script)
 
 
 def _style(sources: Sources) -> str:
     """The style, with the colours of lines and marks that all pictures have."""
-    return f"{sources.style}\n{LOOKS_STYLE}\n"
+    return f"{_without_comments(sources.style)}\n{LOOKS_STYLE}\n"
+
+
+def _without_comments(source: str) -> str:
+    """A source without comments that take whole lines, and without what its lines begin with."""
+    return re.sub(r"^[ \t]*(//.*|/\*(?s:.*?)\*/[ \t]*)?\n?", "", source, flags=re.MULTILINE)
 
 
 def _html(sources: Sources, projection: Json, data: Mapping[str, Any]) -> str:
