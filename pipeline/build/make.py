@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from hashlib import sha256
 from itertools import zip_longest
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
@@ -212,9 +213,10 @@ class Maker:
             reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
             shared = (self.processes, self.workers, self.kept, folder)
             job = Job(target, reads, writes, log, *shared, self.places, unplanned.append, work.waited.append)
-            order = self._order(stage, work, start) if self.is_ordered(target) else stage.do
-            self._run_stage(order, job, staged.paths)
-            if self.processes.stopping:
+            is_ordered = self.is_ordered(target)
+            do = self._order(stage, work, start, marks) if is_ordered else stage.do
+            self._run_stage(do, job, staged.paths)
+            if self.processes.stopping and not is_ordered:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
@@ -234,7 +236,7 @@ class Maker:
         """Check if an engine makes a target, and not this build itself."""
         return self._plans[target.run].engine_name != THREADS and self.stage(target).away is not None
 
-    def _order(self, stage: Stage, work: TargetWork, start: int) -> Callable[[Job], None]:
+    def _order(self, stage: Stage, work: TargetWork, start: int, marks: Mapping[str, Mark]) -> Callable[[Job], None]:
         """A stage as its engine does it."""
         from pipeline.engines.dispatch import Dispatcher  # here: hardly any build has an engine
         from pipeline.engines.slurm import Slurm
@@ -242,7 +244,8 @@ class Maker:
         plan = self._plans[work.target.run]
         engine = Slurm(plan.run, plan.engine[SLURM])
         dispatcher = self.kept.get((Dispatcher, plan.run), lambda: Dispatcher(plan.run, plan.kind, engine))
-        return partial(dispatcher.make, stage=stage, key=work.key, attempt=start)
+        inputs = sha256(recipes.compact_json(marks).encode()).hexdigest()
+        return partial(dispatcher.make, stage=stage, key=work.key, attempt=start, inputs=inputs)
 
     @staticmethod
     def _run_stage(do: Callable[[Job], None], job: Job, paths: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 runs/<run>/.coppice/orders/
   <order>/order.json     the target, and all that its stage reads besides the files of the project
-  <order>/<attempt>/     what one worker writes: `log`, `said`, its outputs by number, `report.json`
+  <order>/<attempt>/     what one worker writes: `log`, `said`, `outputs/`, `report.json`
   reports/<order>        the report that counts: a link to that of the first attempt that was whole
   batches/<batch>        the orders of one batch, a line each
 
@@ -18,11 +18,11 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from pipeline.core.graph import Limits, Target
-from pipeline.core.recipe import PYTHON, compact_json
+from pipeline.core.recipe import PYTHON, compact_json, suffix
 from pipeline.store import noop
 from pipeline.store.files import read_bytes, sync_path, write_whole
 
-# Of an attempt's folder: its outputs by number, what was printed, what was said of it.
+# Of an attempt's folder: its outputs, what was printed, what was said of it.
 OUTPUTS, LOG, SAID = "outputs", "log", "said"
 # How a target ended at a worker: its outputs are there; the candidate failed; what it needs was out; or we did.
 MADE, FAILED, OUT, FAULT = "made", "failed", "out", "fault"
@@ -32,7 +32,8 @@ class Order(NamedTuple):
     """Work that a worker is asked for.  `package`: the code of ours that must make it; `project`: its folder.
 
     `reads`: the files by port; `records`: files of the run that the stage looks at besides, which the worker gets as
-    copies in a project folder of its own.  None: it works in the project's folder itself."""
+    copies in a project folder of its own.  None: it works in the project's folder itself.  `store`: the folder of
+    results, which commands do not see.  `inputs`: a digest of the inputs as they were, with their signatures."""
 
     name: str
     kind: str
@@ -42,6 +43,8 @@ class Order(NamedTuple):
     target: Target
     reads: Mapping[str, Sequence[str]]
     records: Sequence[str] | None
+    store: str
+    inputs: str
 
     @property
     def run(self) -> str:
@@ -77,7 +80,26 @@ def report_path(run: str, order: str) -> str:
 
 def order_name(target: str, key: str, attempt: int) -> str:
     """The name of an order: the same for the same work, whoever asks for it, on the same attempt."""
-    return sha256(f"{target}\n{key}\n{attempt}".encode()).hexdigest()[:24]
+    words = (target, f"{key}\n{attempt}")
+    return "".join(sha256(word.encode()).hexdigest()[:_HALF] for word in words)
+
+
+_HALF = 12  # of the name of an order: its target; the rest: its key and attempt
+
+
+def of_target(order: str) -> str:
+    """The part of the name of an order that all orders of its target have."""
+    return order[:_HALF]
+
+
+def orders_by_target(run: str) -> dict[str, list[str]]:
+    """All orders that are there."""
+    found: dict[str, list[str]] = {}
+    if os.path.isdir(folder := orders_folder(run)):
+        for name in os.listdir(folder):
+            if len(name) == 2 * _HALF:
+                found.setdefault(of_target(name), []).append(name)
+    return found
 
 
 def write_order(order: Order) -> None:
@@ -94,27 +116,55 @@ def read_order(path: str) -> Order:
     return Order(**{**fields, "target": made})
 
 
+def ordered_inputs(order: Order) -> str:
+    """The inputs that an order was written for; empty where there is none."""
+    path = f"{order.folder}/order.json"
+    return str(json.loads(read_bytes(path)).get("inputs", "")) if os.path.exists(path) else ""
+
+
+def output_names(target: Target, own_folder: bool) -> list[str]:
+    """Names of outputs in the folder of an attempt: for a command the same as in the staging folder of a build."""
+    if not own_folder:
+        return [f"{OUTPUTS}/{n}{suffix(path)[-40:]}" for n, path in enumerate(target.outputs)]
+    if len(target.outputs) == 1:
+        return [f"{OUTPUTS}/{os.path.basename(target.outputs[0])}"]
+    return [f"{OUTPUTS}/{path.removeprefix(f'runs/{target.run}/')}" for path in target.outputs]
+
+
 def write_report(folder: str, report: WorkerReport) -> None:
     """Write the report of an attempt, once all that it tells of is on the disk."""
-    folders = [f"{folder}/{OUTPUTS}", folder]
-    for at in folders:
-        for entry in [*os.scandir(at)]:
-            if entry.is_file(follow_symlinks=False):
-                sync_path(entry.path)
+    for at, _, names in os.walk(folder, topdown=False):
+        for path in (f"{at}/{name}" for name in names):
+            if os.path.isfile(path) and not os.path.islink(path):
+                sync_path(path)
         sync_path(at)
     write_whole(f"{folder}/report.json", compact_json(report._asdict()).encode())
 
 
 def publish_report(order: Order, attempt: str) -> bool:
     """Make the report of an attempt the one that counts; False if another came first."""
-    path = report_path(order.run, order.name)
+    own, path = f"{order.folder}/{attempt}/report.json", report_path(order.run, order.name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     try:
-        os.link(f"{order.folder}/{attempt}/report.json", path)
+        os.link(own, path)
     except FileExistsError:
-        return False
+        if not os.path.samefile(own, path):  # else it is ours: over a network a link is made twice if an answer is lost
+            return False
     sync_path(os.path.dirname(path))
     return True
+
+
+def reported(run: str) -> set[str]:
+    """Names of the orders on which there is a report.
+
+    Over a network a listing may be a minute old, but not of a folder to which one has just written."""
+    folder = os.path.dirname(report_path(run, "-"))
+    if not os.path.isdir(folder):
+        return set()
+    own = f"{folder}/.look"
+    with open(own, "wb"):
+        os.unlink(own)
+    return {*os.listdir(folder)}
 
 
 def read_report(run: str, order: str) -> WorkerReport:

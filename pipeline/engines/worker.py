@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 
 from pipeline import kinds
-from pipeline.core.outcome import PROGRAM_MISSING, Wait
+from pipeline.core.outcome import DISK_FULL, PROGRAM_MISSING, Wait
 from pipeline.core.recipe import PYTHON
 from pipeline.engines.orders import (
     FAILED,
@@ -37,6 +37,7 @@ from pipeline.engines.orders import (
     Order,
     WorkerReport,
     orders_folder,
+    output_names,
     package_digest,
     publish_report,
     read_batch,
@@ -44,7 +45,8 @@ from pipeline.engines.orders import (
     report_path,
     write_report,
 )
-from pipeline.errors import SpecError
+from pipeline.errors import NO_ROOM, SpecError
+from pipeline.machine.failures import describe_unwritten
 from pipeline.machine.job import Job, NoPlaces, SharedResources, Stage, StageFailed, StageOutage, Workers
 from pipeline.machine.process import Processes
 from pipeline.store.files import append_all, file_sha256
@@ -59,8 +61,8 @@ class Stopped(Exception):
 def main(words: Sequence[str]) -> int:
     """Make the order of this number in a batch; 75 where it was stopped, which is no failure of anybody."""
     batch, number = os.path.abspath(words[0]), int(words[1])
-    run = batch.split(os.sep)[-5]
-    os.chdir(batch.rpartition("/runs/")[0])
+    *project, _, run, _, _, _, _ = batch.split("/")  # PROJECT/runs/RUN/.coppice/orders/batches/BATCH
+    os.chdir("/".join(project) or "/")
     order = read_order(f"{orders_folder(run)}/{read_batch(batch)[number]}/order.json")
     if os.path.exists(report_path(run, order.name)):
         return 0
@@ -93,8 +95,10 @@ def make_order(order: Order, attempt: str) -> None:
         report = report._replace(ending=FAILED, why=str(error), status=error.status)
     except SpecError as error:
         report = report._replace(ending=OUT, why=f"{host}: {error}", reason=PROGRAM_MISSING)
-    except Exception:  # noqa: BLE001 - the coordinator raises it, as its own
+    except Exception as error:  # noqa: BLE001 - the coordinator raises it, as its own
         report = report._replace(why=traceback.format_exc())
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            report = report._replace(ending=OUT, why=f"{host}: {describe_unwritten(error)}", reason=DISK_FULL)
     os.chdir(order.project)
     if not os.path.isdir(folder):  # who ordered it has it from another, and has tidied up
         return
@@ -140,7 +144,9 @@ def _run_stage(order: Order, folder: str, waits: list[float]) -> list[str]:
         if is_private:
             stack.enter_context(_private_project(order, stage))
         place = folder if is_private else os.path.relpath(folder)
-        names = [f"{place}/{OUTPUTS}/{n}~{os.path.basename(path)}" for n, path in enumerate(target.outputs)]
+        names = [f"{place}/{name}" for name in output_names(target, stage.own_folder)]
+        for name in names:
+            os.makedirs(os.path.dirname(name), exist_ok=True)
         left = iter(names)
         writes = {port: [next(left) for _ in group] for port, group in target.writes}
         base = f"{order.project}/" if is_private else ""
@@ -150,10 +156,12 @@ def _run_stage(order: Order, folder: str, waits: list[float]) -> list[str]:
         shared, said = SharedResources(), stack.enter_context(closing(_SaidLines(f"{folder}/{SAID}")))
         stack.callback(shared.close)
         processes.started = said.note_start
-        job = Job(target, reads, writes, f"{folder}/{LOG}", processes, Workers(processes), shared, "", said)
-        stage.do(job._replace(take_in=_refuse_more, add_wait=waits.append))
-        if processes.stopping:
-            raise Stopped  # it may have answered our signal by ending well, half done
+        job = Job(target, reads, writes, f"{folder}/{LOG}", processes, Workers(processes), shared, order.store, said)
+        try:
+            stage.do(job._replace(take_in=_refuse_more, add_wait=waits.append, project=base or "."))
+        finally:
+            if processes.stopping:
+                raise Stopped  # it may have answered our signal by ending somehow, half done
         for name in names:
             if not os.path.isfile(name) or os.path.islink(name):
                 final = target.outputs[names.index(name)]
@@ -188,8 +196,8 @@ def _private_project(order: Order, stage: Stage) -> Iterator[None]:
     assert stage.away is not None
     with scratch_folder("coppice-worker-") as own:
         os.makedirs(f"{own}/runs/{order.run}")
-        for folder in ("", "runs/"):
-            for name in {*os.listdir(f"{order.project}/{folder}")} - {"runs", order.run}:
+        for folder, but in (("", "runs"), ("runs/", order.run)):
+            for name in {*os.listdir(f"{order.project}/{folder}")} - {but}:
                 os.symlink(f"{order.project}/{folder}{name}", f"{own}/{folder}{name}")
         for path in order.records or ():
             os.makedirs(os.path.dirname(f"{own}/{path}"), exist_ok=True)

@@ -44,8 +44,9 @@ class Cage(NamedTuple):
     """The cage of a command.  It starts in `folder`, writes to `writable` alone, and does not see `hidden`.
 
     `visible`: what it sees besides its programs and what its words name.  `nested`: it may make a sandbox of its own.
-    `scratch`: for temporary files and HOME, where it has no file system of its own.  All paths are absolute, and
-    `plain` heeds none of them."""
+    `scratch`: for temporary files and HOME, where it has no file system of its own.  `project`: whose runs, repository
+    and .env it does not see; without it that is the current folder.  All paths are absolute, and `plain` heeds none of
+    them."""
 
     grade: str = PLAIN
     network: str = FULL
@@ -56,6 +57,7 @@ class Cage(NamedTuple):
     hidden: tuple[str, ...] = ()
     nested: bool = False
     scratch: str = ""
+    project: str = ""
 
     @property
     def is_walled(self) -> bool:

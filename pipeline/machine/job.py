@@ -193,7 +193,7 @@ class Job(NamedTuple):
     `store`: the results, which a stage may keep others from reading.  `shared`: resources of the whole build.
     `take_in` names a file that counts though the target was planned without it: the result is used by this build, and
     neither stored nor fresh afterwards.  `add_wait` hears how many seconds it waited before it could begin, which are
-    not counted as its own."""
+    not counted as its own.  `project`: the project's folder; a stage may work in one that only looks like it."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -206,6 +206,7 @@ class Job(NamedTuple):
     places: Places = NoPlaces()
     take_in: Callable[[str], None] = lambda _: None
     add_wait: Callable[[float], None] = lambda _: None
+    project: str = "."
 
     def say(self, line: str | Wait) -> None:
         self.places.say(self.target, line)

@@ -166,9 +166,9 @@ def entered_secrets() -> tuple[str, ...]:
     return tuple(path for path in system_secrets() if os.path.isdir(path) and os.stat(path).st_mode & 0o005)
 
 
-def visible_path(path: str) -> str:
+def visible_path(path: str, project: str = ".") -> str:
     """A path of `visible:` as a command sees it: `~/…` is in our HOME, others begin at the project."""
-    return os.path.abspath(os.path.expanduser(path))
+    return os.path.abspath(os.path.join(project, os.path.expanduser(path)))
 
 
 READ, WRITE, HIDE, OWN = "read", "write", "hide", "own"
@@ -177,7 +177,7 @@ _RANKS = (READ, HIDE, OWN, WRITE)  # of a path that is several of these, the las
 
 def seen_paths(cage: Cage, words: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
     """Rights of a command to each path, the outer ones first: READ it, WRITE to it, not see it, have its OWN."""
-    project, home, real = os.getcwd(), env.get("HOME", ""), _resolver()
+    project, home, real = cage.project or os.getcwd(), env.get("HOME", ""), _resolver()
     own = [each for path in cage.writable for each in (os.path.normpath(path), real(path))]
     search = [path for path in env.get("PATH", "").split(":") if not _is_own(path, own)]
     inside = tuple(f"{each}/" for each in own)

@@ -2,10 +2,13 @@
 
 A real Slurm with three nodes on this machine."""
 
+import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -13,6 +16,8 @@ import pytest
 from kit.project import Project
 from kit.searches import TESTED, Search, decided
 from kit.slurm import Cluster, cluster, missing_programs
+
+from pipeline.engines.dispatch import LOOK_SECONDS
 
 pytestmark = pytest.mark.skipif(bool(missing_programs()), reason=f"Slurm's {missing_programs()} not installed")
 
@@ -58,6 +63,10 @@ def spec(project: Project, count: int, work: str, more: str = "") -> None:
 def runs_of(project: Project) -> list[str]:
     path = project.root / "ran"
     return path.read_text().split() if path.exists() else []
+
+
+def reports_of(project: Project) -> list[Path]:
+    return [*(project.root / "runs/x/.coppice/orders").glob("reports/[!.]*")]
 
 
 def marked(project: Project) -> list[psutil.Process]:
@@ -175,6 +184,109 @@ def test_who_comes_back_after_another_has_made_his_work_is_too_late(project: Pro
     assert (project.root / "runs/x/o0.txt").stat() == seen
     assert len(runs_of(project)) == 2
     assert project.coppice("x").stdout == "up to date: 1 target\n"
+
+
+def test_an_input_that_was_edited_and_put_back_while_nobody_looked_is_read_again(project: Project) -> None:
+    """A job of a coordinator that was killed may have read anything."""
+    project.write("in", "right\n")
+    spec(project, 1, "until test -e go; do sleep 0.1; done; cat in > {out}; exit", "reads: in")
+    with project.popen("x") as coordinator:
+        until(lambda: runs_of(project))
+        coordinator.kill()
+    project.write("in", "wrong\n")
+    project.write("go", "")
+    until(lambda: reports_of(project))
+    project.write("in", "right\n")
+    done = project.coppice("x")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert project.read("runs/x/o0.txt") == "right\n"
+
+
+def test_jobs_of_a_target_that_was_edited_are_cancelled_and_their_orders_removed(
+    project: Project, slurm: Cluster
+) -> None:
+    project.write("in", "1")
+    spec(project, 1, "test $(cat in) = 2 || sleep 1000", "reads: in")
+    with project.popen("x") as coordinator:
+        until(lambda: runs_of(project))
+        coordinator.kill()
+    project.write("in", "2")
+    done = project.coppice("x")
+    assert done.returncode == 0, done.stdout + done.stderr
+    until(lambda: slurm.command("squeue", "-h", "-t", "R,CG,PD") == "")
+    assert not [path for path in (project.root / "runs/x/.coppice/orders").iterdir() if len(path.name) == 24]
+
+
+def test_jobs_that_were_cancelled_before_a_build_are_handed_in_again(project: Project, slurm: Cluster) -> None:
+    spec(project, 1, "test -e go || sleep 1000")
+    with project.popen("x") as first:
+        until(lambda: runs_of(project))
+        first.kill()
+    daemons = slurm.cut_off(slurm.command("squeue", "-h", "-o", "%N"))  # so that its end takes a while
+    slurm.command("scancel", "--me")
+    project.write("go", "")
+    shown = project.root / "runs/x/.coppice/activity"
+    with project.popen("x") as second:
+        until(lambda: (shown.exists() and "completing on" in shown.read_text()) or second.poll() is not None)
+        for daemon in daemons:
+            daemon.resume()
+        out, err = second.communicate(timeout=PATIENCE)
+    until(lambda: slurm.command("sinfo", "-h", "-o", "%D %t") == "3 idle")
+    assert second.returncode == 0, out + err
+
+
+def test_what_was_made_when_a_build_is_interrupted_is_not_made_again(project: Project) -> None:
+    spec(project, 2, "test {n} = 0 || test -e go || sleep 1000")
+    with project.popen("x") as coordinator:
+        until(lambda: runs_of(project))
+        psutil.Process(coordinator.pid).suspend()  # it does not hear of the end
+        until(lambda: len(runs_of(project)) == 2 and reports_of(project))
+        coordinator.send_signal(signal.SIGINT)
+        psutil.Process(coordinator.pid).resume()
+        assert coordinator.wait(PATIENCE) == 130
+    project.write("go", "")
+    assert project.coppice("x").returncode == 0
+    assert sorted(runs_of(project)) == ["0", "1", "1"]
+
+
+def test_the_next_worker_of_an_order_is_heard_from_its_first_word(project: Project) -> None:
+    spec(project, 1, "until test -e go; do sleep 0.1; done")
+    orders, shown = project.root / "runs/x/.coppice/orders", project.root / "runs/x/.coppice/activity"
+    with project.popen("x") as coordinator:
+        until(lambda: len(runs_of(project)) == 1 and [*orders.glob("*/*/said")])
+        (first,) = orders.glob("*/*/said")
+        with open(first, "a") as file:
+            file.write('"a"\nno JSON\n')  # as a file over a network may be for a moment
+        until(lambda: shown.exists() and '"a"' in shown.read_text())
+        for process in psutil.process_iter(["cmdline"]):
+            if f"{orders}/batches/" in " ".join(process.info["cmdline"] or ()):
+                process.kill()
+        until(lambda: len(runs_of(project)) == 2)
+        (second,) = {*orders.glob("*/*/said")} - {first}
+        with open(second, "a") as file:
+            file.write('"a later word"\n')
+        until(lambda: '"a later word"' in shown.read_text())
+        project.write("go", "")
+        out, err = coordinator.communicate(timeout=PATIENCE)
+    assert coordinator.returncode == 0, out + err
+
+
+BUSY = """#!/bin/sh
+date +%s%N >> {calls}
+[ "$(wc -l < {calls})" -gt 4 ] || {{ echo "sbatch: error: Resource temporarily unavailable" >&2; exit 1; }}
+exec {sbatch} "$@"
+"""
+
+
+def test_a_controller_that_takes_nothing_for_a_while_is_not_asked_without_a_pause(project: Project) -> None:
+    spec(project, 1, ":")
+    text = BUSY.format(calls=project.root / "calls", sbatch=shutil.which("sbatch"))
+    project.write("bin/sbatch", text).chmod(0o755)
+    done = project.coppice("x", PATH=f"{project.root}/bin:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    times = [int(line) for line in project.read("calls").split()]
+    assert len(times) == 5
+    assert min(after - before for before, after in pairwise(times)) >= LOOK_SECONDS * 1e9
 
 
 IDEAS = {"1a": "gain=11", "2b": "gain=12 risk=6", "3c": "gain=12", "4d": "gain=$((gain + 1))", "5e": "risk=3"}

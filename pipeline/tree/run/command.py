@@ -280,18 +280,20 @@ def command_cage(job: Job, request: CommandRequest, folder: str, names: Mapping[
     grade = resolve_grade(keys.sandbox, judged=request.answers or request.code is not None)
     walled, output = grade != PLAIN, os.path.abspath(request.output)
     given = [path for name, paths in names.items() if name not in ("project", *_OWN_NAMES) for path in paths]
-    visible = [path for path in given if os.path.isabs(path)] + [visible_path(path) for path in keys.visible]
+    visible = [path for path in given if os.path.isabs(path)]
+    visible += [visible_path(path, job.project) for path in keys.visible]
     limits = make_limits(keys.limits, default_limits())
     network = resolve_network(keys.network, grade)
     hidden = (*sealed_paths(job, walled), *filter(None, [job.store if walled else ""]))
-    return Cage(grade, network, limits, folder, (folder, output), tuple(visible), hidden)
+    cage = Cage(grade, network, limits, folder, (folder, output), tuple(visible), hidden)
+    return cage._replace(project=os.path.abspath(job.project))
 
 
 def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:
     """The values of the names in braces; writes the configs, if the command wants them."""
     ports = {name.removeprefix("in."): group for name, group in job.reads.items() if name.startswith("in.")}
     names = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
-    names |= {"project": [os.getcwd()], **{name: [value] for name, value in request.values.items()}}
+    names |= {"project": [os.path.abspath(job.project)], **{name: [value] for name, value in request.values.items()}}
     if request.configs:
         names["configs"] = [f"{output}/configs.json"]
         write(f"{output}/configs.json", request.configs)
@@ -361,7 +363,7 @@ _TELLING = re.compile(
 _TAIL, LONGEST_REASON = 64 << 10, 160
 
 
-def add_printed_reason(done: CheckoutRun, log: str) -> CheckoutRun:
+def add_printed_reason(done: CheckoutRun, log: str, project: str) -> CheckoutRun:
     """A failed run whose reason has the last line that it printed which says why; unchanged if there is none.
 
     What differs from run to run is left out."""
@@ -369,7 +371,7 @@ def add_printed_reason(done: CheckoutRun, log: str) -> CheckoutRun:
         return done
     lines = read_bytes(log)[-_TAIL:].decode(errors="replace").rpartition(NOTE_MARK)[2].splitlines()
     found = next((line for line in map(str.strip, reversed(lines)) if _TELLING.fullmatch(line)), "")
-    text = without_run_details(found.removeprefix("E "), {os.getcwd(): "."}).strip()
+    text = without_run_details(found.removeprefix("E "), {os.path.abspath(project): ".", os.getcwd(): "."}).strip()
     return done._replace(why=f"{done.why}: {printable_line(text, LONGEST_REASON)}") if text else done
 
 

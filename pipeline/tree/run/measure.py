@@ -210,7 +210,7 @@ def _run(job: Job, tree: str, step: str, values: Mapping[str, str], wants: bool)
     with exclusive_machine(job):
         done = _judged_apart(job, request) if JUDGE in job.target.params else run_command(job, request)
     if not part and "config_id" not in values:  # a holdout stays sealed, and what a row holds is a result
-        done = add_printed_reason(done, log)
+        done = add_printed_reason(done, log, job.project)
     if not done.ok and not isinstance(where, positions.EvalSlot):
         keep_printed(job, log)
         if part == positions.HOLDOUT_PART:
@@ -402,7 +402,7 @@ def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[Checkout
     output = _check_output(job, name)
     note_in_log(log, words)
     request = CommandRequest(where, f"{where}.checks", output, {}, log, wants, room=DECISIONS_ROOM)
-    done = add_printed_reason(run_command(job, request), log)
+    done = add_printed_reason(run_command(job, request), log, job.project)
     if not done.ok:
         delete_tree(output)
     runs.append(done)

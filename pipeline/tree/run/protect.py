@@ -121,7 +121,7 @@ _Look = tuple[int, ...]
 
 class ProtectionWatch(NamedTuple):
     """The state of protected files before a command.  `looks`: at those in `folder`, the checkout, and at the folders
-    above them.  `reads`: at the command's inputs.  `walled`: its cage keeps it from writing to the project."""
+    above them.  `reads`: at the command's inputs.  `walled`: its cage keeps it from writing to the `project`."""
 
     run: str
     protected: ProtectedFiles
@@ -129,6 +129,7 @@ class ProtectionWatch(NamedTuple):
     looks: dict[str, _Look]
     reads: dict[str, int]
     walled: bool
+    project: str
 
 
 def start_watch(job: Job, repo: str, folder: str, walled: bool) -> ProtectionWatch | None:
@@ -143,7 +144,8 @@ def start_watch(job: Job, repo: str, folder: str, walled: bool) -> ProtectionWat
     restore_protected(protected, repo, folder)
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
-    return ProtectionWatch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, walled)
+    looks, project = dict(_looks(protected, folder)), os.path.abspath(job.project)
+    return ProtectionWatch(job.target.run, protected, folder, looks, reads, walled, project)
 
 
 def _changed_in_project(protected: ProtectedFiles) -> list[str]:
@@ -270,10 +272,11 @@ def _elsewhere_reason(watch: ProtectionWatch) -> str:
     """The reason to blame a command; when it could not have changed the file, somebody else has: the target fails."""
     changed = [(path, f"{{project}}/{path} is protected and") for path in _changed_in_project(watch.protected)]
     read = [path for path, was in watch.reads.items() if signature(path) != was]
-    changed += [(path, f"{printable_path(path)}, which it was given to read,") for path in read]
+    named = [(path, printable_path(path.removeprefix(f"{watch.project}/"))) for path in read]
+    changed += [(path, f"{name}, which it was given to read,") for path, name in named]
     if not changed:
         return ""
     path, what = changed[0]
-    if watch.walled and _is_below(path, "."):
+    if watch.walled and _is_below(path, watch.project):
         raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)
     return f"{what} was changed while the command ran"
