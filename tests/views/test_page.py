@@ -241,6 +241,25 @@ def test_a_first_column_of_numbers_stands_below_its_header(shown: Shown) -> None
     assert [shown.says(align.format(cell)) for cell in ("tbody td.first", "tbody td:last-child")] == ["right", "left"]
 
 
+def test_a_table_without_room_beside_opened_details_has_the_cells_of_a_row_below_each_other(shown: Shown) -> None:
+    projection, _ = every_kind()
+    columns = [Column("target"), *(Column(name) for name in ("took", "ended", "attempts")), Column("why")]
+    cells = ["one.with-a-name-of-some-length", "1 h 02 min", "2026-11-20 08:30:00 UTC", "1", "-"]
+    rows = [Row([f"{cells[0]}.{n}", *cells[1:]], f"x:{n}", "done") for n in range(300)]
+    table = Table("targets", "Targets", "", columns, rows)
+    shown.page.set_viewport_size({"width": 1400, "height": 900})
+    shown.open(report_document(SOURCES, {**as_json(projection), "blocks": [as_json(table)]}, []).html)
+    narrow = "document.querySelector('[data-block=targets] table.narrow') !== null"
+    over = "(() => { const box = document.querySelector('.rows'); return box.scrollWidth - box.clientWidth; })()"
+    assert not shown.says(narrow)
+    shown.page.click("a[data-item='x:1']")
+    shown.is_so(narrow)
+    assert shown.says(over) <= 0
+    shown.page.keyboard.press("Escape")
+    shown.is_so(f"!({narrow})")
+    assert shown.says(over) <= 0
+
+
 # --- Places.
 
 

@@ -610,7 +610,9 @@ keys      all by keyboard */
     fit() {
       const width = this.box.clientWidth;
       const columns = this.block.columns.length + this.hasStatus;
-      const isNarrow = Boolean(width) && columns > 2 && width < Math.min(NARROW, 110 * columns) && !this.isPrinted;
+      if (!this.isNarrow) this.needed = this.table.offsetWidth;
+      const hasRoom = width >= Math.min(NARROW, 110 * columns) && (width >= NARROW || this.needed <= width);
+      const isNarrow = Boolean(width) && columns > 2 && !hasRoom && !this.isPrinted;
       if (isNarrow === Boolean(this.isNarrow)) return this.queue();
       this.isNarrow = isNarrow;
       this.setLooks();
