@@ -147,7 +147,7 @@ SPEC = FieldTable(
     Field("max_parallel_evals", fields.count(1, MOST_EACH), "evaluations at the same time", 1, value="N"),
     Field("max_parallel_per_node", fields.count(1), "of these on one node", without="no limit", value="N"),
     Field("parallel_backend", fields.choice(PARALLEL_BACKENDS), default=PARALLEL_BACKENDS[0], value="NAME", help=
-          "where evaluations run: `threads`, also called `threadpool` on the command line; there is no other yet"),
+          "where evaluations run: `threads`, also called `threadpool` on the command line; another by `engine:`"),
     Field("eval_retries", fields.count(0, MOST_EACH), default=0, value="N", help=
           "times that a command or a backend that failed for outer reasons is tried again at once"),
     Field("patience", fields.PAUSE, default=7200.0, without="2h", help=
