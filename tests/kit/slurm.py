@@ -18,6 +18,7 @@ import psutil
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel")
 NODES = ("n1", "n2", "n3")
+WITH_US = ("setpriv", "--pdeathsig", "KILL")  # daemons end with the tests, also when these are killed
 PATIENCE = 60.0
 CONF = """\
 ClusterName=test
@@ -91,7 +92,7 @@ class Cluster:
     def _run(self, name: str, words: list[str]) -> None:
         with open(self.folder / f"{name}.out", "ab") as out:
             self.daemons[name] = subprocess.Popen(
-                words, env={**os.environ, **self.env}, stdout=out, stderr=out, start_new_session=True
+                [*WITH_US, *words], env={**os.environ, **self.env}, stdout=out, stderr=out, start_new_session=True
             )
 
     def start_node(self, node: str) -> None:
