@@ -242,8 +242,11 @@ class Maker:
         from pipeline.engines.slurm import Slurm
 
         plan = self._plans[work.target.run]
-        engine = Slurm(plan.run, plan.engine[SLURM])
-        dispatcher = self.kept.get((Dispatcher, plan.run), lambda: Dispatcher(plan.run, plan.kind, engine))
+
+        def start_dispatcher() -> Dispatcher:
+            return Dispatcher(plan.run, plan.kind, Slurm(plan.run, plan.engine[SLURM]))
+
+        dispatcher = self.kept.get((Dispatcher, plan.run), start_dispatcher)
         inputs = sha256(recipes.compact_json(marks).encode()).hexdigest()
         return partial(dispatcher.make, stage=stage, key=work.key, attempt=start, inputs=inputs)
 

@@ -163,15 +163,15 @@ def expected_seconds(session: BuildSession, todo: Iterable[int]) -> dict[int, tu
 
 def _engine_lines(session: BuildSession, running: Sequence[int], seconds: Mapping[int, float]) -> Iterator[str]:
     """A line for each run of which an engine makes something: how many targets, and what they took the last time."""
-    ordered: dict[str, list[int]] = {}
+    of_run: dict[str, list[int]] = {}
     for i in running:
-        if session.maker.is_ordered(target := session.graph.targets[i]):
-            ordered.setdefault(target.run, []).append(i)
-    for run, own in ordered.items():
-        known = [seconds[i] for i in own if i in seconds]
-        took = f", {duration(sum(known))} for {len(known)} of them by the last times" if known else ""
-        what = f"{plural(len(own), 'target')} by {session.plans[run].engine_name.capitalize()}"
-        yield f"{run}: {what}{took}; {plural(len(running) - len(own), 'target')} here"
+        of_run.setdefault(session.graph.targets[i].run, []).append(i)
+    for run, every in of_run.items():
+        if own := [i for i in every if session.maker.is_ordered(session.graph.targets[i])]:
+            known = [seconds[i] for i in own if i in seconds]
+            took = f", {duration(sum(known))} for {len(known)} of them by the last times" if known else ""
+            what = f"{plural(len(own), 'target')} by {session.plans[run].engine_name.capitalize()}"
+            yield f"{run}: {what}{took}; {plural(len(every) - len(own), 'target')} here"
 
 
 def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int], jobs: int) -> BuildPlan:

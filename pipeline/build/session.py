@@ -114,10 +114,11 @@ class BuildSession:
     def room_places(self) -> dict[str, int]:
         """Collect the places of all rooms, by `run:room`."""
         own = {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
-        from pipeline.machine.usage import usable_cpus  # here: hardly any build has an engine
+        if elsewhere := [run for run, plan in self.plans.items() if plan.engine_name != THREADS]:
+            from pipeline.machine.usage import usable_cpus  # here: hardly any build has an engine
 
-        here = {f"{run}:{HERE}": ceil(usable_cpus()) for run, plan in self.plans.items() if plan.engine_name != THREADS}
-        return {**own, **here, ALONE: 1}
+            own |= dict.fromkeys([f"{run}:{HERE}" for run in elsewhere], ceil(usable_cpus()))
+        return {**own, ALONE: 1}
 
     def rooms_of(self, target: Target) -> tuple[str, ...]:
         """The rooms in which a target needs a place.  Under an engine that is elsewhere, what is made here has as many

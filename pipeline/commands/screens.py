@@ -34,9 +34,9 @@ from pipeline.commands.steer import pause_run, resume_run
 from pipeline.core.projection import Json, Text, apply_delta, as_json
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, Unavailable, did_you_mean
-from pipeline.machine.process import install_command
+from pipeline.machine.process import install_command, module_command
 from pipeline.screens.access import LOCALHOST, Discretion, is_loopback
-from pipeline.screens.feed import RunFeed, module_command, page_sources
+from pipeline.screens.feed import RunFeed, page_sources
 from pipeline.screens.show import Feed, RecordedFeed, Show, open_show, record_run, write_show
 from pipeline.store.files import write_output
 from pipeline.store.steering import SteeringLog

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Target, step_of
 from pipeline.engines.orders import orders_folder, read_batch, write_batch
-from pipeline.machine.process import ALLOWED, set_variables
+from pipeline.machine.process import ALLOWED, module_command, set_variables
 from pipeline.store.folders import remove_file
 
 _USUAL = ("None", "Priority", "Resources", "BeginTime", "Cleaning")  # reasons to wait
@@ -89,10 +89,7 @@ class Slurm:
         logs = os.path.abspath(f"{orders_folder(self._run)}/logs")
         os.makedirs(logs, exist_ok=True)
         python = self._settings.get("python") or sys.executable
-        place = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        start = f"import sys; sys.path.insert(0, {place!r}); from pipeline.engines.worker import main; "
-        start += "sys.exit(main(sys.argv[1:]))"
-        line = shlex.join([python, "-P", "-c", start, path])
+        line = shlex.join(module_command("pipeline.engines.worker", path, python=python))
         words = [
             *("sbatch", "--parsable", f"--job-name={self._prefix}{batch}", f"--array=0-{len(orders) - 1}"),
             *("--ntasks=1", "--no-requeue", f"--output={logs}/{batch}.%a", "--chdir=/"),

@@ -417,7 +417,15 @@ class Processes:
                 self._guard.stdin.write(line)
 
 
-# --- What an extra needs.
+# --- Commands that start us, or bring what an extra needs.
+
+_PLACE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # of the package
+
+
+def module_command(module: str, *words: str, python: str = sys.executable) -> list[str]:
+    """A command that runs `main` of a module of this package, with words, in the Python that runs us or another."""
+    start = f"import sys; sys.path.insert(0, {_PLACE!r}); from {module} import main; sys.exit(main(sys.argv[1:]))"
+    return [python, "-P", "-c", start, *words]
 
 
 def install_command(extra: str) -> str:
@@ -427,9 +435,8 @@ def install_command(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError, requires  # here: only messages need it
 
     pip = f"{shlex.quote(sys.executable)} -m pip install"
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    if os.path.exists(f"{root}/pyproject.toml"):
-        return f"{pip} -e {shlex.quote(f'{root}[{extra}]')}"
+    if os.path.exists(f"{_PLACE}/pyproject.toml"):
+        return f"{pip} -e {shlex.quote(f'{_PLACE}[{extra}]')}"
     try:
         found = [line.partition(";") for line in requires("coppice") or ()]
     except PackageNotFoundError:  # the bare package on a path

@@ -21,7 +21,6 @@ import os
 import select
 import signal
 import stat
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +37,7 @@ from pipeline.build.history import past_builds
 from pipeline.core.projection import DONE, KINDS, LIVE, Json, Moment, Table, as_json, delta
 from pipeline.core.text import one_line, visible_text
 from pipeline.errors import SpecError, did_you_mean, unreadable_message
+from pipeline.machine.process import module_command
 from pipeline.screens.access import Discretion
 from pipeline.store.files import append_all, read_bytes
 from pipeline.store.state import content_signature, signature
@@ -441,10 +441,3 @@ def _open_show(*words: str) -> RecordedFeed:
 def feed_command(run: str, show: Sequence[str] = ()) -> list[str]:
     """The command that serves a run's feed; the project's own files are nothing that it imports."""
     return module_command("pipeline.screens.feed", run, *show)
-
-
-def module_command(module: str, *words: str) -> list[str]:
-    """A command that runs `main` of a module of this package, with words, in the Python that runs us."""
-    place = os.path.dirname(project.PACKAGE)
-    start = f"import sys; sys.path.insert(0, {place!r}); from {module} import main; sys.exit(main(sys.argv[1:]))"
-    return [sys.executable, "-P", "-c", start, *words]

@@ -23,9 +23,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipeline.core.projection import Json
 from pipeline.core.text import one_line
+from pipeline.machine.process import module_command
 from pipeline.screens import access
 from pipeline.screens.access import Rejection, Request, Route, Site, security_headers
-from pipeline.screens.feed import module_command, page_sources
+from pipeline.screens.feed import page_sources
 from pipeline.screens.stream import (
     PIECE,
     EventResponse,

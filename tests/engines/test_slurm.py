@@ -90,6 +90,13 @@ def test_targets_are_made_by_jobs_and_are_fresh_afterwards(project: Project) -> 
     assert not [*(project.root / "runs/x/.coppice/orders").glob("*/*")]
 
 
+def test_a_plan_says_of_each_run_what_would_go_to_slurm(project: Project) -> None:
+    spec(project, 3, ":")
+    project.spec("y", "kind: steps\nsteps: {one: {run: 'echo > {out}', writes: o}}\n")
+    said = project.call("plan").out.splitlines()
+    assert [line for line in said if "Slurm" in line] == ["x: 3 targets by Slurm; 0 targets here"]
+
+
 def test_what_was_made_elsewhere_is_recalled_and_not_ordered(project: Project) -> None:
     spec(project, 4, ":")
     assert project.coppice("x", "--engine", "threads").returncode == 0
